@@ -41,7 +41,7 @@ def aiohttp_app(settings: Settings, prefix: str = "", *, admin: bool = False) ->
     _check(settings, prefix)
     app = web.Application()
     server = app[GATEWAY] = Server(settings)
-    resource = app.router.add_resource("/{path:.*}")
+    resource = app.router.add_resource("/{path:(?s:.*)}")
     resource.add_route("*", partial(_respond, server, prefix))
 
     async def run(_: web.Application) -> AsyncIterator[None]:
@@ -67,7 +67,7 @@ def well_known(app: web.Application) -> list[web.RouteDef]:
     them at its root: ``outer.add_routes(well_known(app))``."""
     server = app[GATEWAY]
     path = re.escape(urlsplit(server.settings.server.origin).path)
-    return [web.route("*", f"{PREFIX}{{path:{path}(/.*)?}}", partial(_respond, server, ""))]
+    return [web.route("*", f"{PREFIX}{{path:{path}(?s:/.*)?}}", partial(_respond, server, ""))]
 
 
 def _check(settings: Settings, prefix: str) -> None:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
+from pytest_aiohttp.plugin import AiohttpServer
 
+from tests.authorization.token_endpoint import TokenEndpoint, start_token_endpoint
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
+from tests.http_servers import SERVERS, MakeClient, on_server
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "both_servers" in metafunc.fixturenames:
+        only_own = metafunc.definition.get_closest_marker("own_server") is not None
+        metafunc.parametrize("both_servers", ["own"] if only_own else list(SERVERS), indirect=True)
+
+
+@pytest.fixture
+def both_servers(request: pytest.FixtureRequest, aiohttp_client: MakeClient) -> Iterator[str]:
+    """Run a test once on each HTTP server, by its name. Whatever starts a gateway within the test takes that one."""
+    with on_server(request.param, aiohttp_client) as choice:
+        yield request.param
+    ran_twice = request.node.get_closest_marker("own_server") is None
+    assert choice.started or not ran_twice, 'no gateway was started: mark it @pytest.mark.own_server("no gateway")'
 
 
 @pytest.fixture
@@ -20,3 +38,9 @@ def methods() -> Sequence[Rpc]:
 async def backend(methods: Sequence[Rpc]) -> AsyncIterator[ScriptedBackend]:
     async with ScriptedBackend(methods) as scripted:
         yield scripted
+
+
+@pytest.fixture
+async def endpoint(aiohttp_server: AiohttpServer) -> TokenEndpoint:
+    """Return an authorization server's token endpoint, which runs until the test ends."""
+    return await start_token_endpoint(aiohttp_server)

@@ -23,6 +23,7 @@ from gateway.service.service import Service
 from gateway.settings import ServiceSettings
 from gateway.store import ServerStore
 from gateway.store.memory import MemoryStore
+from tests.http_servers import gateway_of, served
 
 Surface: TypeAlias = Literal["modern", "legacy", "rest"]
 SURFACES: Final[tuple[Surface, ...]] = ("modern", "legacy", "rest")
@@ -198,11 +199,6 @@ async def front(
 ) -> AsyncIterator[Front]:
     """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value, beside those in ``file``.
     Without one of auth it is open to all."""
-    gateway = Server(load_settings(file, ground(url, *settings), environ={}), store)
-    async with aiohttp.ClientSession() as session:
-        await gateway.start()
-        try:
-            await gateway.wait_until_listed()
-            yield Front(gateway.port, session, gateway)
-        finally:
-            await gateway.stop()
+    async with served(load_settings(file, ground(url, *settings), environ={}), store) as client:
+        gateway = gateway_of(client)
+        yield Front(gateway.port, client.session, gateway)

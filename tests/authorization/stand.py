@@ -26,6 +26,7 @@ from tests.fault.behaviours import Behaviour, Body, Exchange, result
 from tests.fault.methods import METHODS, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.fault.wire import Request
+from tests.http_servers import gateway_of, served
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.talk import Answer, Client, modern_headers, modern_request, request
 
@@ -187,13 +188,8 @@ def settings(url: str, issuers: Sequence[ForgedIssuer], *knobs: str) -> Settings
 
 @asynccontextmanager
 async def running(made: Settings) -> AsyncIterator[Server]:
-    gateway = Server(made)
-    await gateway.start()
-    try:
-        await gateway.wait_until_listed()
-        yield gateway
-    finally:
-        await gateway.stop()
+    async with served(made) as client:
+        yield gateway_of(client)
 
 
 @asynccontextmanager
@@ -202,8 +198,8 @@ async def stand(
 ) -> AsyncIterator[Stand]:
     """One issuer, one backend, one gateway. The backend lists all methods, else ``listing``, to everybody until a test
     says otherwise."""
-    async with ForgedIssuer(RESOURCE) as issuer, ScriptedBackend(methods) as backend, ClientSession() as session:
+    async with ForgedIssuer(RESOURCE) as issuer, ScriptedBackend(methods) as backend:
         listings = Listings(listing or [method.listed() for method in methods])
         backend.on("rpc.discover", listings)
-        async with running(settings(backend.url, [issuer], *knobs)) as gateway:
-            yield Stand(gateway, issuer, backend, listings, session)
+        async with served(settings(backend.url, [issuer], *knobs)) as client:
+            yield Stand(gateway_of(client), issuer, backend, listings, client.session)

@@ -7,6 +7,8 @@ from structlog.testing import capture_logs
 
 from tests.authorization.stand import CALLS, stand
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 TWO_AND_THREE = {"a": 2, "b": 3}
 
 

@@ -25,12 +25,14 @@ from tests.authorization.stand import (
     settings,
     stand,
 )
-from tests.authorization.token_endpoint import EXCHANGE, OWN, token_endpoint
+from tests.authorization.token_endpoint import EXCHANGE, OWN, TokenEndpoint
 from tests.fault.behaviours import Body, Redirect, error, result
 from tests.fault.methods import METHODS
 from tests.fault.scripted import Bystander, ScriptedBackend
 from tests.fault.wire import Request
 from tests.protocol.official import LEGACY, MODERN
+
+pytestmark = pytest.mark.usefixtures("both_servers")
 
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
 TRANSPORT: Final = {"host", "content-type", "content-length", "accept", "accept-encoding", "user-agent"}
@@ -182,7 +184,9 @@ async def test_a_redirect_takes_the_token_nowhere(it: Stand, status: int) -> Non
     it.listings.broken = None
 
 
-async def test_no_proxy_of_the_environment_is_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_proxy_of_the_environment_is_on_the_way(
+    monkeypatch: pytest.MonkeyPatch, endpoint: TokenEndpoint
+) -> None:
     proxy = Bystander()
     await proxy.open()
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
@@ -190,7 +194,7 @@ async def test_no_proxy_of_the_environment_is_on_the_way(monkeypatch: pytest.Mon
             monkeypatch.setenv(spelling, f"http://127.0.0.1:{proxy.port}")
     monkeypatch.setenv("NO_PROXY", "")
     monkeypatch.setenv("no_proxy", "")
-    async with token_endpoint() as endpoint, stand() as it:
+    async with stand() as it:
         assert (await it.of("ann").call(MODERN, "add", TWO_AND_THREE)).status == 200
         async with running(settings(it.backend.url, [it.issuer], *endpoint.knobs(*EXCHANGE))) as gateway:
             bob = Bearer(it.session, gateway.port, it.issuer.sign(sub="bob"))
@@ -225,18 +229,17 @@ async def test_no_log_line_and_no_answer_holds_a_token(it: Stand) -> None:
             assert not any(part in f"{answer.headers!r}{answer.body!r}" for answer in answers)
 
 
-async def test_an_exchanged_token_that_the_backend_quotes_stays_here() -> None:
+async def test_an_exchanged_token_that_the_backend_quotes_stays_here(endpoint: TokenEndpoint) -> None:
     """The caller has no business with it, and it looks like nothing that could be known."""
-    async with token_endpoint() as endpoint:
-        endpoint.answer = lambda form: (200, endpoint.grant(form, access_token="opaquebackendtoken"))
-        async with stand(*endpoint.knobs(*EXCHANGE)) as it:
-            it.backend.on("fail", error(-32000, "refused: opaquebackendtoken", ["opaquebackendtoken"]))
-            ann = it.of("ann")
-            with capture_logs() as lines:
-                answers = [await ann.call(surface, "fail") for surface in CALLS]
-            assert set(it.shown("fail")) == {"opaquebackendtoken"}
-            assert not any(b"opaquebackendtoken" in answer.body for answer in answers)
-            assert "opaquebackendtoken" not in repr(lines)
+    endpoint.answer = lambda form: (200, endpoint.grant(form, access_token="opaquebackendtoken"))
+    async with stand(*endpoint.knobs(*EXCHANGE)) as it:
+        it.backend.on("fail", error(-32000, "refused: opaquebackendtoken", ["opaquebackendtoken"]))
+        ann = it.of("ann")
+        with capture_logs() as lines:
+            answers = [await ann.call(surface, "fail") for surface in CALLS]
+        assert set(it.shown("fail")) == {"opaquebackendtoken"}
+        assert not any(b"opaquebackendtoken" in answer.body for answer in answers)
+        assert "opaquebackendtoken" not in repr(lines)
 
 
 # --- the backend's own verdict ----------------------------------------------------------------------------------
@@ -295,9 +298,11 @@ async def test_a_backends_403_is_a_failed_call_on_mcp_and_403_on_rest(it: Stand,
 
 
 @pytest.mark.parametrize("surface", CALLS)
-async def test_a_token_that_cannot_be_exchanged_is_401_503_or_502_by_whose_fault_it_is(surface: str) -> None:
+async def test_a_token_that_cannot_be_exchanged_is_401_503_or_502_by_whose_fault_it_is(
+    surface: str, endpoint: TokenEndpoint
+) -> None:
     shared = "backend.listing.identity=shared"
-    async with token_endpoint() as endpoint, stand(*endpoint.knobs(*EXCHANGE, shared)) as it:
+    async with stand(*endpoint.knobs(*EXCHANGE, shared)) as it:
         endpoint.answer = lambda form: (400, {"error": "invalid_grant"})
         answer = await it.of("ann").call(surface, "add", TWO_AND_THREE)
         assert answer.status == 401
@@ -311,8 +316,10 @@ async def test_a_token_that_cannot_be_exchanged_is_401_503_or_502_by_whose_fault
         assert it.backend.calls("add") == 0
 
 
-async def test_a_backends_401_to_a_kept_token_fails_one_call_and_not_all_until_the_token_ends() -> None:
-    async with token_endpoint() as endpoint, stand(*endpoint.knobs(OWN)) as it:
+async def test_a_backends_401_to_a_kept_token_fails_one_call_and_not_all_until_the_token_ends(
+    endpoint: TokenEndpoint,
+) -> None:
+    async with stand(*endpoint.knobs(OWN)) as it:
         ann = it.of("ann")
         it.backend.on("add", Body(status=401, content_type=None))
         assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 502

@@ -15,6 +15,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.program import serving
 from tests.protocol.talk import exchange, meta, modern_headers, status_of
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
 ANOTHER_PATH: Final = ("X-Forwarded-Uri", "X-Original-URL", "X-Original-Uri", "X-Rewrite-URL", "X-Forwarded-Path")
 OPEN_PATHS: Final = ("/.well-known/oauth-protected-resource/mcp", "/livez", "/")
@@ -73,6 +75,7 @@ async def test_a_preflight_takes_no_token_and_does_not_reach_the_service() -> No
         assert it.backend.requests == []
 
 
+@pytest.mark.own_server("aiohttp reads the target of CONNECT by its own rules")
 @each(
     ("target", "status"),
     [("CONNECT 127.0.0.1:{port}", 404), ("CONNECT /mcp", 405), ("TRACE /mcp", 405), ("OPTIONS *", 404)],
@@ -117,6 +120,7 @@ async def test_what_the_service_says_in_the_401_of_its_listing_is_not_in_the_cha
         assert await names(it.of("bob"), surface) == ["add", "echo", "fail", "void"]
 
 
+@pytest.mark.own_server("it starts no gateway")
 async def test_a_name_with_a_line_end_makes_no_line_in_the_log_and_no_header() -> None:
     """H27: the tool is looked up, found nowhere, and written escaped. The service hears nothing of it."""
     forged = "x\r\nforged: 1\r\n\r\nforged \x1b[2Kforged"

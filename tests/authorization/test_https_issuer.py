@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from pytest_aiohttp.plugin import AiohttpServer
 from structlog.testing import capture_logs
 
 from tests.authorization.answers import Answer
@@ -15,7 +16,7 @@ from tests.authorization.issuer import Certificate, ForgedIssuer
 from tests.authorization.rows import ARGUMENTS, accepts, cannot_tell
 from tests.authorization.stand import RESOURCE, Stand, stand
 from tests.authorization.test_rows_keys import readiness
-from tests.authorization.token_endpoint import token_endpoint
+from tests.authorization.token_endpoint import start_token_endpoint
 from tests.tls import HOST, Authority
 
 SHARED = "backend.listing.identity=shared"
@@ -126,10 +127,12 @@ async def test_no_token_is_shown_to_an_issuer_that_is_not_trusted(pki: Pki, case
 
 
 @pytest.mark.parametrize("case", UNFIT)
-async def test_no_secret_is_shown_to_a_token_endpoint_that_is_not_trusted(pki: Pki, case: str) -> None:
+async def test_no_secret_is_shown_to_a_token_endpoint_that_is_not_trusted(
+    pki: Pki, case: str, aiohttp_server: AiohttpServer
+) -> None:
     """The issuer itself is sound, and speaks http; the endpoint is elsewhere, and so is what vouches for it."""
-
-    async with token_endpoint(pki.shown(case).context) as endpoint, ForgedIssuer(RESOURCE) as issuer:
+    endpoint = await start_token_endpoint(aiohttp_server, pki.shown(case).context)
+    async with ForgedIssuer(RESOURCE) as issuer:
         own = OWN[0] % f", token_endpoint: '{endpoint.url}'"
         with capture_logs() as lines:
             async with before(issuer, pki.trusted(case), own, OWN[1]) as it:

@@ -13,6 +13,8 @@ from tests.fault.behaviours import Body, error, result
 from tests.fault.methods import ADD, ECHO
 from tests.protocol.talk import Answer, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 ROUTE: Final = "/jsonrpc"
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
 ADDING: Final = request("add", TWO_AND_THREE)

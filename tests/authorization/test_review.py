@@ -26,7 +26,7 @@ from tests.authorization.keys import ec_key
 from tests.authorization.rows import ARGUMENTS, accepts, refuses
 from tests.authorization.stand import METADATA, PUBLIC, RESOURCE, Stand, settings, stand
 from tests.authorization.test_rows_keys import readiness
-from tests.authorization.token_endpoint import token_endpoint
+from tests.authorization.token_endpoint import TokenEndpoint
 from tests.each import each
 from tests.fault.behaviours import Exchange, error
 from tests.redis_server import RedisServer
@@ -196,17 +196,16 @@ def test_tokens_of_several_issuers_are_not_shown_to_the_first_ones_token_endpoin
     assert settings("http://127.0.0.1:9/jsonrpc", [], both, named)
 
 
-async def test_an_exchange_that_does_not_say_what_it_gives_gives_nothing() -> None:
+async def test_an_exchange_that_does_not_say_what_it_gives_gives_nothing(endpoint: TokenEndpoint) -> None:
     """issued_token_type is required (RFC 8693 §2.2.1)."""
-    async with token_endpoint() as endpoint:
-        endpoint.answer = lambda form: (200, endpoint.grant(form, issued_token_type=None))
-        place = f"client_id: gw, client_secret: sesame, audience: x, token_endpoint: '{endpoint.url}'"
-        async with stand(SHARED, f"backend.credentials={{mode: token_exchange, {place}}}") as it:
-            answer = await it.client(it.issuer.sign()).call("rest", "add", ARGUMENTS)
-            assert (answer.status, answer.json["error"]["code"]) == (502, "backend_unavailable")
-            assert it.shown("add") == []
-            endpoint.answer = lambda form: (200, endpoint.grant(form))
-            assert (await it.client(it.issuer.sign()).call("rest", "add", ARGUMENTS)).status == 200
+    endpoint.answer = lambda form: (200, endpoint.grant(form, issued_token_type=None))
+    place = f"client_id: gw, client_secret: sesame, audience: x, token_endpoint: '{endpoint.url}'"
+    async with stand(SHARED, f"backend.credentials={{mode: token_exchange, {place}}}") as it:
+        answer = await it.client(it.issuer.sign()).call("rest", "add", ARGUMENTS)
+        assert (answer.status, answer.json["error"]["code"]) == (502, "backend_unavailable")
+        assert it.shown("add") == []
+        endpoint.answer = lambda form: (200, endpoint.grant(form))
+        assert (await it.client(it.issuer.sign()).call("rest", "add", ARGUMENTS)).status == 200
 
 
 def test_a_token_for_another_resource_alone_is_not_shown_to_the_backend() -> None:

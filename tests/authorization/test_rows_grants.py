@@ -23,6 +23,8 @@ from tests.authorization.rows import ARGUMENTS, accepts, bearer, everywhere, ref
 from tests.authorization.stand import METADATA, PUBLIC, RESOURCE, Stand, challenge_of, stand
 from tests.protocol.talk import Answer
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 SHARED = "backend.listing.identity=shared"
 KEY = ec_key("client")
 
@@ -182,6 +184,7 @@ async def watch() -> AsyncIterator[tuple[ForgedIssuer, Watch]]:
     await outbound.close()
 
 
+@pytest.mark.own_server("it starts no gateway")
 async def test_J35_a_token_is_believed_for_a_minute_at_most_after_its_key_vouched_for_it(
     watch: tuple[ForgedIssuer, Watch],
 ) -> None:
@@ -194,6 +197,7 @@ async def test_J35_a_token_is_believed_for_a_minute_at_most_after_its_key_vouche
     assert not await gateway.admits(token)
 
 
+@pytest.mark.own_server("it starts no gateway")
 async def test_J46_a_fault_of_ours_lets_nobody_in() -> None:
     class Broken:
         async def verify_token(self, raw: str) -> VerifiedToken:
@@ -206,6 +210,7 @@ async def test_J46_a_fault_of_ours_lets_nobody_in() -> None:
     assert "secret detail" not in caught.value.message
 
 
+@pytest.mark.own_server("it starts no gateway")
 @pytest.mark.parametrize("jump", [3600, -3600])
 async def test_J47_a_clock_that_jumps_changes_what_the_claims_say_and_nothing_else(
     watch: tuple[ForgedIssuer, Watch], jump: float
@@ -227,6 +232,7 @@ async def test_J47_a_clock_that_jumps_changes_what_the_claims_say_and_nothing_el
     assert await gateway.admits(token), "it was refused for seconds"
 
 
+@pytest.mark.own_server("it starts no gateway")
 async def test_J47_an_answer_is_kept_no_longer_than_its_token_lives(watch: tuple[ForgedIssuer, Watch]) -> None:
     issuer, gateway = watch
     token = issuer.sign(exp=gateway.wall.now + 10)

@@ -28,6 +28,8 @@ from tests.fault.methods import ADD, ECHO, FAIL, VOID
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.talk import JSON, modern_headers, modern_request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
 EVERYTHING: Final = ["add", "echo", "fail", "void"]
 

@@ -11,6 +11,8 @@ from tests.fault.methods import ADD, ECHO
 from tests.program import Ran, run
 from tests.protocol.official import MODERN
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 SHARED: Final = "backend.listing.identity=shared"
 LEAST: Final = ("auth.scopes.list=[tools.list]", "auth.scopes.call=[tools.call]")
 ALL: Final = "auth.scopes.challenge=all"
@@ -130,6 +132,7 @@ async def check(it: Stand, *knobs: str) -> Ran:
     return await run("check", *(word for knob in (*common, *knobs) for word in ("--set", knob)))
 
 
+@pytest.mark.own_server("the command line is tested, which starts processes")
 async def test_check_shows_the_first_challenge_and_says_who_needs_all() -> None:
     remark = "auth.scopes.challenge is least: clients first ask for tools.call tools.list, not for adder, write; where"
     async with stand(listing=[ADD.listed(), ECHO.listed() | {"x-scopes": ["write"]}]) as it:

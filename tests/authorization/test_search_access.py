@@ -10,6 +10,8 @@ from tests.authorization.stand import Bearer, challenge_of, stand
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.talk import Answer
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 KNOBS = ("catalog.search=true", "catalog.tools={add: {scopes: [sums]}}")
 SURFACES = (MODERN, LEGACY[0], "rest")
 

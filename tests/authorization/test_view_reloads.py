@@ -15,6 +15,8 @@ from tests.fault.methods import ADD, ECHO, VOID
 from tests.protocol.talk import Client
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 TWO_AND_THREE = {"a": 2, "b": 3}
 UNKNOWN = dict(
     zip(CALLS, [(200, -32602), (200, -32602), (404, "tool_not_found"), (404, -32601), (200, -32601)], strict=True)

@@ -20,6 +20,8 @@ from tests.protocol.streams import Stream
 from tests.protocol.talk import CAPABILITIES, SESSION, Answer, legacy_headers, request
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 LIST = "rpc.discover"
 CHANGED = "notifications/tools/list_changed"
 SWIFT = ("catalog.ttl=50ms", "catalog.notify_interval=0", "mcp.heartbeat=50ms")

@@ -23,7 +23,7 @@ from tests.authorization.stand import (
     stand,
     tools_in,
 )
-from tests.authorization.token_endpoint import token_endpoint
+from tests.authorization.token_endpoint import TokenEndpoint
 from tests.fault.behaviours import Body
 from tests.fault.methods import ADD, ECHO, FAIL, VOID
 from tests.protocol.official import MODERN
@@ -240,15 +240,14 @@ async def test_calls_from_a_shared_view_show_the_callers_own_token() -> None:
         assert it.shown(LIST) == [None]
 
 
-async def test_a_shared_view_may_have_a_credential_of_its_own() -> None:
-    async with token_endpoint() as endpoint:
-        own = ("backend.listing.identity=shared", "backend.listing.credentials.mode=client_credentials")
-        async with stand(*endpoint.knobs(*own)) as it:
-            ann = it.of("ann")
-            assert len(await names(ann)) == 4
-            assert (await ann.call(MODERN, "add", TWO_AND_THREE)).status == 200
-            assert it.shown(LIST) == ["the-gateway.at-backend.1"]
-            assert it.shown("add") == [ann.token]
+async def test_a_shared_view_may_have_a_credential_of_its_own(endpoint: TokenEndpoint) -> None:
+    own = ("backend.listing.identity=shared", "backend.listing.credentials.mode=client_credentials")
+    async with stand(*endpoint.knobs(*own)) as it:
+        ann = it.of("ann")
+        assert len(await names(ann)) == 4
+        assert (await ann.call(MODERN, "add", TWO_AND_THREE)).status == 200
+        assert it.shown(LIST) == ["the-gateway.at-backend.1"]
+        assert it.shown("add") == [ann.token]
 
 
 # --- a reload ---------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 from tests.authorization.stand import (
     CALLS,
     LISTS,
@@ -17,6 +19,8 @@ from tests.authorization.stand import (
 from tests.authorization.test_scopes import EVERYTHING, TWO_AND_THREE
 from tests.fault.behaviours import result
 from tests.protocol.official import MODERN
+
+pytestmark = pytest.mark.usefixtures("both_servers")
 
 LEVELS: Final = (
     {"name": "free", "annotations": {"auth": {"level": "none"}}},

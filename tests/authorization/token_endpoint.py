@@ -6,12 +6,12 @@ import asyncio
 import json
 import ssl
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 from aiohttp import web
+from pytest_aiohttp.plugin import AiohttpServer
 
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE
 
@@ -58,20 +58,14 @@ class TokenEndpoint:
         return web.Response(status=status, body=raw, headers=headers, content_type="application/json")
 
 
-@asynccontextmanager
-async def token_endpoint(tls: ssl.SSLContext | None = None) -> AsyncIterator[TokenEndpoint]:
-    """A running one; ``moved`` on the same server records as well, so that whoever follows a redirect is seen."""
+async def start_token_endpoint(serve: AiohttpServer, tls: ssl.SSLContext | None = None) -> TokenEndpoint:
+    """A running one, until the test ends; ``moved`` on the same server records as well, so that whoever follows a
+    redirect is seen. ``serve`` is the fixture ``aiohttp_server``."""
     endpoint = TokenEndpoint()
     application = web.Application()
     application.router.add_post("/token", endpoint.serve)
     application.router.add_route("*", "/moved", endpoint.serve)
     # What hangs is over as soon as its client is gone.
-    runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    endpoint.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}/token"
-    try:
-        yield endpoint
-    finally:
-        endpoint.gate.set()
-        await runner.cleanup()
+    server = await serve(application, ssl=tls, shutdown_timeout=0.1)
+    endpoint.url = str(server.make_url("/token"))
+    return endpoint

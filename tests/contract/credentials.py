@@ -17,7 +17,7 @@ from gateway.credentials.token_cache import TokenCache
 from gateway.http_client.session import Outbound
 from gateway.model import AccessToken, Caller, MessageForm, Principal, View
 from gateway.settings import Credentials
-from tests.authorization.token_endpoint import TokenEndpoint, token_endpoint
+from tests.authorization.token_endpoint import TokenEndpoint
 from tests.fault.behaviours import result
 from tests.fault.scripted import ScriptedBackend
 
@@ -96,8 +96,8 @@ async def shown(credential: Credential, caller: Caller) -> str | None:
 
 
 @asynccontextmanager
-async def credentials_world() -> AsyncIterator[World]:
-    async with token_endpoint() as endpoint, ScriptedBackend() as backend:
+async def credentials_world(endpoint: TokenEndpoint) -> AsyncIterator[World]:
+    async with ScriptedBackend() as backend:
         backend.on("log.in", result(SESSION))
         outbound = Outbound()
         try:

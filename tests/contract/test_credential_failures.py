@@ -11,12 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
+from tests.authorization.token_endpoint import TokenEndpoint
 from tests.contract.credentials import FETCHED, World, credentials_world
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with credentials_world() as world:
+async def world(endpoint: TokenEndpoint) -> AsyncIterator[World]:
+    async with credentials_world(endpoint) as world:
         yield world
 
 

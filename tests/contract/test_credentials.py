@@ -21,6 +21,7 @@ from gateway.credentials.grants import ACCESS_TOKEN_TYPE
 from gateway.credentials.token_cache import MARGIN, UNKNOWN_LIFETIME
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from gateway.model import AccessToken, Caller, Principal
+from tests.authorization.token_endpoint import TokenEndpoint
 from tests.contract.credentials import (
     BEGAN,
     FETCHED,
@@ -38,8 +39,8 @@ from tests.waiting import PATIENCE
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with credentials_world() as world:
+async def world(endpoint: TokenEndpoint) -> AsyncIterator[World]:
+    async with credentials_world(endpoint) as world:
         yield world
 
 

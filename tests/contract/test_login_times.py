@@ -11,6 +11,7 @@ import pytest
 from gateway.credentials.login import MAX_VALUE, REFUSED_FOR, SETTLED, LoginCredential
 from gateway.errors import BackendBusy, BackendUnavailable
 from gateway.model import ANONYMOUS
+from tests.authorization.token_endpoint import TokenEndpoint
 from tests.contract.credentials import World, credentials_world
 from tests.fault.behaviours import CLOSE, Behaviour, Body, Exchange, error, result
 
@@ -27,8 +28,8 @@ class NewSessions:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with credentials_world() as world:
+async def world(endpoint: TokenEndpoint) -> AsyncIterator[World]:
+    async with credentials_world(endpoint) as world:
         yield world
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pytest
 from aiohttp import web
+from pytest_aiohttp.plugin import AiohttpServer
 
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
@@ -23,6 +24,7 @@ from tests.front import SURFACES, Surface, front
 from tests.services.methods_file import written_and_read
 
 Body: TypeAlias = dict[str, Any]
+Serve: TypeAlias = Callable[[Callable[[Body], web.Response]], Awaitable[tuple[str, list[Body]]]]
 LISTED: Final = ["greet", "ping", "system.listMethods"]
 
 
@@ -102,25 +104,22 @@ INTEGERS_ALONE: Final = {
 }
 
 
-@asynccontextmanager
-async def serving(answer: Callable[[Body], web.Response]) -> AsyncIterator[tuple[str, list[Body]]]:
-    """Run a service. Yield its URL and the messages that it received."""
-    seen: list[Body] = []
+@pytest.fixture
+def serve(aiohttp_server: AiohttpServer) -> Serve:
+    """``await serve(answer)`` runs a service. It returns its URL and the messages that it receives."""
 
-    async def handle(request: web.Request) -> web.Response:
-        seen.append(json.loads(await request.read()))
-        return answer(seen[-1])
+    async def serving(answer: Callable[[Body], web.Response]) -> tuple[str, list[Body]]:
+        seen: list[Body] = []
 
-    application = web.Application()
-    application.router.add_post("/rpc", handle)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}/rpc", seen
-    finally:
-        await runner.cleanup()
+        async def handle(request: web.Request) -> web.Response:
+            seen.append(json.loads(await request.read()))
+            return answer(seen[-1])
+
+        application = web.Application()
+        application.router.add_post("/rpc", handle)
+        return str((await aiohttp_server(application)).make_url("/rpc")), seen
+
+    return serving
 
 
 @asynccontextmanager
@@ -138,9 +137,10 @@ async def source(url: str, **members: Any) -> AsyncIterator[BackendSource]:
     [(wants_params, {"jsonrpc", "id", "method", "params"}), (only_one, {"id", "method", "params"})],
 )
 async def test_a_service_is_listed_and_called_in_the_form_that_it_understands(
-    service: Callable[[Body], web.Response], sent: set[str], surface: Surface
+    service: Callable[[Body], web.Response], sent: set[str], surface: Surface, serve: Serve
 ) -> None:
-    async with serving(service) as (url, seen), front(url) as gateway:
+    url, seen = await serve(service)
+    async with front(url) as gateway:
         assert sorted(await gateway.tools()) == ["greet", "ping"]
         called = await gateway.call(surface, "greet", {"params": ["ann"]})
         assert called.value == {"method": "greet", "params": ["ann"]}
@@ -150,8 +150,11 @@ async def test_a_service_is_listed_and_called_in_the_form_that_it_understands(
 
 @pytest.mark.parametrize("surface", SURFACES)
 @each("service", INTEGERS_ALONE)
-async def test_a_service_that_takes_integers_alone_for_ids_gets_integers(service: str, surface: Surface) -> None:
-    async with serving(INTEGERS_ALONE[service]) as (url, seen), front(url) as gateway:
+async def test_a_service_that_takes_integers_alone_for_ids_gets_integers(
+    service: str, surface: Surface, serve: Serve
+) -> None:
+    url, seen = await serve(INTEGERS_ALONE[service])
+    async with front(url) as gateway:
         assert sorted(await gateway.tools()) == ["greet", "ping"]
         learned = len(seen)
         calls = [gateway.call(surface, "greet", {"params": [number]}) for number in range(20)]
@@ -164,8 +167,9 @@ async def test_a_service_that_takes_integers_alone_for_ids_gets_integers(service
         assert len(set(ids)) == len(ids) == 22
 
 
-async def test_what_was_learned_of_ids_stays_for_the_next_listing() -> None:
-    async with serving(unquoting) as (url, seen), front(url) as gateway:
+async def test_what_was_learned_of_ids_stays_for_the_next_listing(serve: Serve) -> None:
+    url, seen = await serve(unquoting)
+    async with front(url) as gateway:
         assert gateway.gateway is not None
         discovery = gateway.gateway.services[""].discovery
         first = discovery.current()
@@ -175,32 +179,35 @@ async def test_what_was_learned_of_ids_stays_for_the_next_listing() -> None:
         assert discovery.current() is first  # equal listings have equal digests
 
 
-async def test_an_answer_to_another_integer_is_refused() -> None:
+async def test_an_answer_to_another_integer_is_refused(serve: Serve) -> None:
     def late(body: Body) -> web.Response:
         if body["method"] == "greet":
             body["id"] += 1
         return INTEGERS_ALONE["refuses"](body)
 
-    async with serving(late) as (url, _), front(url) as gateway:
+    url, _ = await serve(late)
+    async with front(url) as gateway:
         assert "the id of another call" in (await gateway.call("modern", "greet", {"params": []})).message
 
 
-async def test_the_operator_may_say_what_ids_are(tmp_path: Path) -> None:
-    async with serving(unquoting) as (url, seen), front(url, "backend.ids=integer") as gateway:
+async def test_the_operator_may_say_what_ids_are(tmp_path: Path, serve: Serve) -> None:
+    url, seen = await serve(unquoting)
+    async with front(url, "backend.ids=integer") as gateway:
         assert sorted(await gateway.tools()) == ["greet", "ping"]
         assert all(type(body["id"]) is int for body in seen)
-    async with serving(unquoting) as (url, seen), front(url, "backend.ids=string") as gateway:
+    url, seen = await serve(unquoting)
+    async with front(url, "backend.ids=string") as gateway:
         assert (await gateway.call("rest", "greet", {})).status == 503
         assert all(type(body["id"]) is str for body in seen)
     file = tmp_path / "methods.yaml"
     file.write_text("methods: {greet: {params: {who: {}}, structure: by-position}}")
     static = ("backend.listing.dialect=static", f"backend.listing.file={file}")
-    async with serving(unquoting) as (url, seen):
-        async with front(url, *static, "backend.ids=integer") as gateway:
-            assert (await gateway.call("modern", "greet", {"who": 1})).value == {"method": "greet", "params": [1]}
-        async with front(url, *static) as gateway:
-            message = (await gateway.call("modern", "greet", {"who": 1})).message
-        assert [type(body["id"]) for body in seen] == [int, str]
+    url, seen = await serve(unquoting)
+    async with front(url, *static, "backend.ids=integer") as gateway:
+        assert (await gateway.call("modern", "greet", {"who": 1})).value == {"method": "greet", "params": [1]}
+    async with front(url, *static) as gateway:
+        message = (await gateway.call("modern", "greet", {"who": 1})).message
+    assert [type(body["id"]) for body in seen] == [int, str]
     assert message == "The backend did not answer with JSON; it does not quote the id: set backend.ids to integer"
 
 
@@ -212,7 +219,9 @@ async def test_the_operator_may_say_what_ids_are(tmp_path: Path) -> None:
         ('%d0,"id":%d', "The backend's answer is not a JSON-RPC response: two members of one name"),
     ],
 )
-async def test_a_wrong_id_is_refused_and_a_knob_that_is_set_not_named(tmp_path: Path, id: str, message: str) -> None:
+async def test_a_wrong_id_is_refused_and_a_knob_that_is_set_not_named(
+    tmp_path: Path, id: str, message: str, serve: Serve
+) -> None:
     def answer(body: Body) -> web.Response:
         echoed = id.replace("%d", str(body["id"]))
         return web.Response(text=f'{{"jsonrpc":"2.0","id":{echoed},"result":{json.dumps("x" * 100)}}}')
@@ -220,41 +229,45 @@ async def test_a_wrong_id_is_refused_and_a_knob_that_is_set_not_named(tmp_path: 
     file = tmp_path / "methods.yaml"
     file.write_text("methods: {greet: {params: {who: {}}, structure: by-position}}")
     static = ("backend.listing.dialect=static", f"backend.listing.file={file}", "backend.ids=integer")
-    async with serving(answer) as (url, _), front(url, *static) as gateway:
+    url, _ = await serve(answer)
+    async with front(url, *static) as gateway:
         assert (await gateway.call("modern", "greet", {"who": 1})).message == message
 
 
-async def test_a_methods_file_of_such_a_service_names_the_knob(tmp_path: Path) -> None:
-    async with serving(unquoting) as (url, _):
-        await written_and_read(url, tmp_path / "methods.yaml", needed=("backend.ids=integer",))
+async def test_a_methods_file_of_such_a_service_names_the_knob(tmp_path: Path, serve: Serve) -> None:
+    url, _ = await serve(unquoting)
+    await written_and_read(url, tmp_path / "methods.yaml", needed=("backend.ids=integer",))
 
 
 @each("version", ["1.0", "2.0"])
-async def test_ids_are_integers_in_every_form(version: str) -> None:
+async def test_ids_are_integers_in_every_form(version: str, serve: Serve) -> None:
     knobs = ("backend.ids=integer", f"backend.version={version}")
-    async with serving(only_one if version == "1.0" else wants_params) as (url, seen), front(url, *knobs) as gateway:
+    url, seen = await serve(only_one if version == "1.0" else wants_params)
+    async with front(url, *knobs) as gateway:
         assert (await gateway.call("rest", "greet", {"params": [1]})).value == {"method": "greet", "params": [1]}
         assert all(type(body["id"]) is int for body in seen)
 
 
-async def test_bare_results_are_results_where_the_operator_says_1_0() -> None:
-    async with serving(bare) as (url, seen), front(url, "backend.version=1.0") as gateway:
+async def test_bare_results_are_results_where_the_operator_says_1_0(serve: Serve) -> None:
+    url, seen = await serve(bare)
+    async with front(url, "backend.version=1.0") as gateway:
         assert (await gateway.call("modern", "greet", {"params": [1]})).value == {"method": "greet", "params": [1]}
         assert all(body.keys() == {"id", "method", "params"} for body in seen)
 
 
-async def test_a_bare_result_that_nobody_expects_is_a_fault_that_names_the_knob(tmp_path: Path) -> None:
+async def test_a_bare_result_that_nobody_expects_is_a_fault_that_names_the_knob(tmp_path: Path, serve: Serve) -> None:
     file = tmp_path / "methods.yaml"
     file.write_text("methods: {greet: {params: {who: {}}, structure: by-position}}")
     static = ("backend.listing.dialect=static", f"backend.listing.file={file}")
-    async with serving(bare) as (url, _), front(url, *static) as gateway:
+    url, _ = await serve(bare)
+    async with front(url, *static) as gateway:
         called = await gateway.call("modern", "greet", {"who": 1})
     assert called.message.endswith(
         "neither a result nor an error; the operator can set backend.version where it is 1.0"
     )
 
 
-async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_none() -> None:
+async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_none(serve: Serve) -> None:
     def late(body: Body) -> web.Response:
         """Answer with the id of the question before."""
         answered = ids[-1] if ids else body["id"]
@@ -262,7 +275,8 @@ async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_no
         return web.json_response({"jsonrpc": "2.0", "id": answered, "result": LISTED})
 
     ids: list[str] = []
-    async with serving(late) as (url, _), source(url, others=()) as asked:
+    url, _ = await serve(late)
+    async with source(url, others=()) as asked:
         assert (await asked.call_method("system.listMethods")).has_value
         second = await asked.call_method("other")
     assert not second.has_value
@@ -271,8 +285,11 @@ async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_no
 
 
 @pytest.mark.parametrize(("service", "learned"), [(wants_params, ALWAYS), (only_one, ONE), (bare, ONE)])
-async def test_another_form_is_looked_for_once(service: Callable[[Body], web.Response], learned: object) -> None:
-    async with serving(service) as (url, seen), source(url) as asked:
+async def test_another_form_is_looked_for_once(
+    service: Callable[[Body], web.Response], learned: object, serve: Serve
+) -> None:
+    url, seen = await serve(service)
+    async with source(url) as asked:
         assert (await asked.call_method("system.listMethods")).value == LISTED
         assert asked.form == learned
         before = len(seen)
@@ -281,23 +298,26 @@ async def test_another_form_is_looked_for_once(service: Callable[[Body], web.Res
     assert len(seen) == before + 2
 
 
-async def test_a_service_that_refuses_every_form_is_not_asked_in_all_of_them_again() -> None:
-    async with serving(lambda _: web.Response(status=500)) as (url, seen), source(url) as asked:
+async def test_a_service_that_refuses_every_form_is_not_asked_in_all_of_them_again(serve: Serve) -> None:
+    url, seen = await serve(lambda _: web.Response(status=500))
+    async with source(url) as asked:
         await asked.call_method("one")
         await asked.call_method("two")
         assert asked.form == PLAIN
     assert [body["method"] for body in seen] == ["one", "one", "one", "one", "two"]
 
 
-async def test_2_0_is_not_left_where_the_operator_says_so() -> None:
-    async with serving(only_one) as (url, seen), front(url, "backend.version=2.0") as gateway:
+async def test_2_0_is_not_left_where_the_operator_says_so(serve: Serve) -> None:
+    url, seen = await serve(only_one)
+    async with front(url, "backend.version=2.0") as gateway:
         assert (await gateway.call("rest", "greet", {})).status == 503
     assert seen
     assert all("jsonrpc" in body for body in seen)
 
 
-async def test_questions_carry_params_where_the_operator_says_always() -> None:
-    async with serving(wants_params) as (url, seen), front(url, "backend.params.always=true") as gateway:
+async def test_questions_carry_params_where_the_operator_says_always(serve: Serve) -> None:
+    url, seen = await serve(wants_params)
+    async with front(url, "backend.params.always=true") as gateway:
         assert sorted(await gateway.tools()) == ["greet", "ping"]
     assert all(body["params"] == [] for body in seen)
 
@@ -315,7 +335,8 @@ async def test_a_question_is_asked_once_more_where_the_connection_ended_before_t
 
 
 @pytest.mark.parametrize("answer", [{"detail": "not found"}, "OK", None])
-async def test_a_bare_answer_that_is_no_listing_does_not_teach_version_1_0(answer: Any) -> None:
-    async with serving(lambda _: web.json_response(answer)) as (url, _), source(url) as asked:
+async def test_a_bare_answer_that_is_no_listing_does_not_teach_version_1_0(answer: Any, serve: Serve) -> None:
+    url, _ = await serve(lambda _: web.json_response(answer))
+    async with source(url) as asked:
         assert not (await asked.call_method("rpc.discover")).has_value
         assert asked.form == PLAIN

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 import pytest
 from aiohttp import web
+from pytest_aiohttp.plugin import AiohttpServer
 
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
@@ -83,27 +84,24 @@ class Service:
         return web.json_response({"jsonrpc": "2.0", "id": id} | outcome)
 
 
-class Serving:
-    """Run a service within a ``with`` block."""
+Serve: TypeAlias = Callable[[Service], Awaitable[Service]]
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._runner: web.AppRunner | None = None
 
-    async def __aenter__(self) -> Service:
+@pytest.fixture
+def serve(aiohttp_server: AiohttpServer) -> Serve:
+    """``await serve(service)`` runs a service until the test ends."""
+
+    async def serving(service: Service) -> Service:
+        async def release(_: web.Application) -> None:
+            service.release()
+
         application = web.Application()
-        application.router.add_route("*", "/{tail:.*}", self._service.handle)
-        self._runner = web.AppRunner(application)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        host, port = self._runner.addresses[0]
-        self._service.url = f"http://{host}:{port}/api/jsonrpc"
-        return self._service
+        application.router.add_route("*", "/{tail:.*}", service.handle)
+        application.on_shutdown.append(release)
+        service.url = str((await aiohttp_server(application)).make_url("/api/jsonrpc"))
+        return service
 
-    async def __aexit__(self, *_: object) -> None:
-        self._service.release()
-        assert self._runner is not None
-        await self._runner.cleanup()
+    return serving
 
 
 class Timed:
@@ -150,11 +148,11 @@ async def probed(transport: Timed, service: Service, patience: float = 3.0) -> L
 
 
 async def test_a_service_without_a_listing_is_asked_everything_once_in_order_and_without_params(
-    transport: Timed,
+    transport: Timed, serve: Serve
 ) -> None:
-    async with Serving(Service({})) as service:
-        with pytest.raises(NoListing) as caught:
-            await probed(transport, service)
+    service = await serve(Service({}))
+    with pytest.raises(NoListing) as caught:
+        await probed(transport, service)
     assert service.asked == ALL
     assert [step.question for step in caught.value.steps] == ALL
     assert all(body.keys() == {"jsonrpc", "id", "method"} for body in service.bodies)
@@ -184,64 +182,64 @@ async def test_a_service_without_a_listing_is_asked_everything_once_in_order_and
     ],
 )
 async def test_what_a_service_answers_tells_its_dialect(
-    transport: Timed, answers: dict[str, Any], dialect: str
+    transport: Timed, answers: dict[str, Any], dialect: str, serve: Serve
 ) -> None:
-    async with Serving(Service(answers)) as service:
-        listing = await probed(transport, service)
+    service = await serve(Service(answers))
+    listing = await probed(transport, service)
     assert listing.dialect == dialect
     assert [method.name for method in listing.methods] == ["found"]
     gets = [question for question in service.asked if question.startswith("GET ")]
     assert len(gets) == len(set(gets)), "a document was asked for twice"
 
 
-async def test_probing_stops_at_the_first_listing(transport: Timed) -> None:
-    async with Serving(Service({"rpc.discover": OPENRPC, "system.listMethods": ["other"]})) as service:
-        await probed(transport, service)
+async def test_probing_stops_at_the_first_listing(transport: Timed, serve: Serve) -> None:
+    service = await serve(Service({"rpc.discover": OPENRPC, "system.listMethods": ["other"]}))
+    await probed(transport, service)
     assert service.asked == ALL[:3]
 
 
-async def test_a_form_without_a_specification_gives_way_to_one_with(transport: Timed) -> None:
-    async with Serving(Service({"GET /api/jsonrpc/methods": NAMES, "rpc.discover": OPENRPC})) as service:
-        assert (await probed(transport, service)).dialect == "openrpc"
+async def test_a_form_without_a_specification_gives_way_to_one_with(transport: Timed, serve: Serve) -> None:
+    service = await serve(Service({"GET /api/jsonrpc/methods": NAMES, "rpc.discover": OPENRPC}))
+    assert (await probed(transport, service)).dialect == "openrpc"
 
 
-async def test_a_question_that_is_not_answered_costs_its_patience_and_no_more(transport: Timed) -> None:
+async def test_a_question_that_is_not_answered_costs_its_patience_and_no_more(transport: Timed, serve: Serve) -> None:
     silent = frozenset({"GET /api/mcp/tools/list", "GET /api/jsonrpc"})
-    async with Serving(Service({"system.listMethods": ["found"]}, silent)) as service:
-        async with asyncio.timeout(10):
-            listing = await probed(transport, service, patience=0.1)
+    service = await serve(Service({"system.listMethods": ["found"]}, silent))
+    async with asyncio.timeout(10):
+        listing = await probed(transport, service, patience=0.1)
     assert listing.dialect == "introspection"
     assert service.asked == ALL[: ALL.index("system.listMethods") + 1]
 
 
 async def test_a_reader_probes_with_short_patience_and_reads_what_it_knows_with_all_its_time(
-    transport: Timed,
+    transport: Timed, serve: Serve
 ) -> None:
-    async with Serving(Service({"rpc.describe": {"methods": {"found": {"type": "method"}}}})) as service:
-        settings = Backend.model_validate({"url": service.url, "listing": {"timeout": "60s"}})
-        reader = ListingReader(lambda _: transport, settings, Nothing())
-        await reader.fetch_listing(Caller())
-        assert transport.timeouts == [PATIENCE] * (ALL.index("rpc.describe") + 1)
-        transport.timeouts.clear()
-        service.asked.clear()
-        await reader.fetch_listing(Caller())
-        assert service.asked == ["rpc.describe"]
-        assert transport.timeouts == [pytest.approx(60, abs=5)]
+    service = await serve(Service({"rpc.describe": {"methods": {"found": {"type": "method"}}}}))
+    settings = Backend.model_validate({"url": service.url, "listing": {"timeout": "60s"}})
+    reader = ListingReader(lambda _: transport, settings, Nothing())
+    await reader.fetch_listing(Caller())
+    assert transport.timeouts == [PATIENCE] * (ALL.index("rpc.describe") + 1)
+    transport.timeouts.clear()
+    service.asked.clear()
+    await reader.fetch_listing(Caller())
+    assert service.asked == ["rpc.describe"]
+    assert transport.timeouts == [pytest.approx(60, abs=5)]
 
 
-async def test_a_backend_that_is_not_there_is_asked_once(transport: Timed) -> None:
-    async with Serving(Service({})) as service:
-        pass
+async def test_a_backend_that_is_not_there_is_asked_once(transport: Timed, unused_tcp_port: int) -> None:
+    service = Service({})
+    service.url = f"http://127.0.0.1:{unused_tcp_port}/api/jsonrpc"
     with pytest.raises(NoListing) as caught:
         await probed(transport, service)
     assert caught.value.unreachable
     assert [step.question for step in caught.value.steps] == ALL[:1]
 
 
-async def test_missing_credentials_are_told_and_the_rest_is_still_asked(transport: Timed) -> None:
-    async with Serving(Service({"rpc.discover": 401})) as service:
-        with pytest.raises(NoListing) as caught:
-            await probed(transport, service)
+async def test_missing_credentials_are_told_and_the_rest_is_still_asked(transport: Timed, serve: Serve) -> None:
+    service = await serve(Service({"rpc.discover": 401}))
+    with pytest.raises(NoListing) as caught:
+        await probed(transport, service)
     assert service.asked == ALL
     assert caught.value.unauthorized
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from aiohttp import web
+from pytest_aiohttp.plugin import AiohttpServer
 
 from tests.front import SURFACES, Surface, front, shown
 from tests.program import run, settings
@@ -51,17 +51,11 @@ async def rpc(request: web.Request) -> web.Response:
 
 
 @pytest.fixture
-async def warehouse() -> AsyncIterator[str]:
+async def warehouse(aiohttp_server: AiohttpServer) -> str:
     """The origin of a running service."""
     application = web.Application()
     application.add_routes([web.get("/api/functions", listing), web.post("/jsonrpc", rpc)])
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0]
-    yield f"http://{host}:{port}"
-    await runner.cleanup()
+    return str((await aiohttp_server(application)).make_url("")).rstrip("/")
 
 
 @pytest.mark.parametrize("surface", SURFACES)

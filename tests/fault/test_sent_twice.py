@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.authorization.stand import bearer_of, stand
-from tests.authorization.token_endpoint import OWN, token_endpoint
+from tests.authorization.token_endpoint import OWN, TokenEndpoint
 from tests.fault.behaviours import CLOSE, SUM, Behaviour, Body, Cut, Exchange, Hang, Honest, InTurn, Raw, error
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
@@ -126,8 +126,8 @@ class Accepts:
         await (SUM if good else DENIED).play(exchange)
 
 
-async def test_a_credential_of_the_gateways_own_is_renewed_once() -> None:
-    async with token_endpoint() as endpoint, stand(*endpoint.knobs(OWN)) as it:
+async def test_a_credential_of_the_gateways_own_is_renewed_once(endpoint: TokenEndpoint) -> None:
+    async with stand(*endpoint.knobs(OWN)) as it:
         ann = it.of("ann")
         it.backend.on("add", Accepts("the-gateway.at-backend.2"))
         assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 200
@@ -138,8 +138,8 @@ async def test_a_credential_of_the_gateways_own_is_renewed_once() -> None:
         assert len(it.shown("add")) == 5
 
 
-async def test_calls_at_once_whose_credential_is_refused_renew_it_together() -> None:
-    async with token_endpoint() as endpoint, stand(*endpoint.knobs(OWN)) as it:
+async def test_calls_at_once_whose_credential_is_refused_renew_it_together(endpoint: TokenEndpoint) -> None:
+    async with stand(*endpoint.knobs(OWN)) as it:
         ann = it.of("ann")
         it.backend.on("add", Accepts("the-gateway.at-backend.2"))
         answers = await asyncio.gather(*(ann.call("rest", "add", TWO_AND_THREE) for _ in range(20)))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from aiohttp.test_utils import TestClient
 
 from gateway.config.source import load_settings
 from gateway.process.server import Server
@@ -15,10 +17,12 @@ from gateway.settings import Settings
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import ground
+from tests.http_servers import gateway_of, served
 from tests.protocol.catalog import METHODS
 from tests.protocol.talk import Client
 
 Start = Callable[..., Awaitable[Server]]
+Serve = Callable[..., Awaitable[TestClient[Any, Any]]]
 
 
 @pytest.fixture(autouse=True)
@@ -39,19 +43,26 @@ def settings(url: str, *knobs: str) -> Settings:
 
 
 @pytest.fixture
-async def start(backend: ScriptedBackend) -> AsyncIterator[Start]:
-    """``await start("section.knob=value", ...)`` is a running gateway whose first listing is over."""
+async def serve(backend: ScriptedBackend) -> AsyncIterator[Serve]:
+    """``await serve("section.knob=value", ...)`` is the client of a running gateway whose first listing is over."""
     async with AsyncExitStack() as stack:
 
-        async def started(*knobs: str, url: str = "") -> Server:
-            gateway = Server(settings(url or backend.url, *knobs))
-            await gateway.start()
-            stack.push_async_callback(gateway.stop)
-            await gateway.wait_until_listed()
+        async def serving(*knobs: str, url: str = "") -> TestClient[Any, Any]:
+            http = await stack.enter_async_context(served(settings(url or backend.url, *knobs)))
             backend.requests.clear()
-            return gateway
+            return http
 
-        yield started
+        yield serving
+
+
+@pytest.fixture
+def start(serve: Serve) -> Start:
+    """``await start("section.knob=value", ...)`` is the gateway itself."""
+
+    async def started(*knobs: str, url: str = "") -> Server:
+        return gateway_of(await serve(*knobs, url=url))
+
+    return started
 
 
 @pytest.fixture
@@ -61,20 +72,27 @@ async def session() -> AsyncIterator[ClientSession]:
 
 
 @pytest.fixture
-async def gateway(start: Start) -> Server:
-    return await start()
+async def http(serve: Serve) -> TestClient[Any, Any]:
+    """Return the client of a gateway without knobs."""
+    return await serve()
 
 
 @pytest.fixture
-def client(gateway: Server, session: ClientSession) -> Client:
-    return Client(session, gateway.port)
+def gateway(http: TestClient[Any, Any]) -> Server:
+    return gateway_of(http)
 
 
 @pytest.fixture
-def connect(start: Start, session: ClientSession) -> Callable[..., Awaitable[Client]]:
+def client(http: TestClient[Any, Any]) -> Client:
+    return Client(http.session, http.port)
+
+
+@pytest.fixture
+def connect(serve: Serve) -> Callable[..., Awaitable[Client]]:
     """``await connect("section.knob=value", ...)`` is a client of a gateway of its own."""
 
     async def connected(*knobs: str, url: str = "") -> Client:
-        return Client(session, (await start(*knobs, url=url)).port)
+        http = await serve(*knobs, url=url)
+        return Client(http.session, http.port)
 
     return connected

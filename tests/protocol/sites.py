@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-
-from aiohttp import ClientSession
+from typing import Any
 
 from gateway.concurrency.uses import UseCounter
 from gateway.config.source import load_settings
-from gateway.http_server.port import Port
-from gateway.process.server import Server
 from gateway.web.public import PublicHandler
 from gateway.web.site import Site
 from tests.fault.methods import ADD, ECHO
 from tests.fault.scripted import ScriptedBackend
+from tests.http_servers import gateway_of, served
 from tests.protocol.talk import Client
 
 PUBLIC = "https://gw.example.net"
@@ -37,31 +35,32 @@ class Mounted:
 class Several:
     """``crm`` has the tool ``add``, ``shop`` the tool ``echo``; ``root`` asks for paths below no mount."""
 
-    handler: PublicHandler
-    port: Port
+    gateway: Any
     root: Client
     crm: Mounted
     shop: Mounted
+
+    @property
+    def handler(self) -> PublicHandler:
+        handler: PublicHandler = self.gateway.handler
+        return handler
 
 
 @asynccontextmanager
 async def several(*shop: str) -> AsyncIterator[Several]:
     """Two services; ``shop`` are knobs of the second."""
-    async with ScriptedBackend([ADD]) as crm, ScriptedBackend([ECHO]) as other, ClientSession() as session:
+    async with ScriptedBackend([ADD]) as crm, ScriptedBackend([ECHO]) as other:
         knobs = (
             "server.port=0", "server.admin_port=0", f"server.public_url={PUBLIC}", "auth.mode=off",
             f"services.crm.backend.url={crm.url}", f"services.shop.backend.url={other.url}",
             *(f"services.shop.{knob}" for knob in shop),
         )  # fmt: skip
-        server = Server(load_settings(None, knobs, environ={}))
-        await server.start()
+        async with served(load_settings(None, knobs, environ={})) as client:
+            server = gateway_of(client)
 
-        def mounted(mount: str, backend: ScriptedBackend) -> Mounted:
-            service = server.services[mount]
-            return Mounted(service.site, service.uses, backend, Client(session, server.port, mount))
+            def mounted(mount: str, backend: ScriptedBackend) -> Mounted:
+                service = server.services[mount]
+                return Mounted(service.site, service.uses, backend, Client(client.session, server.port, mount))
 
-        try:
-            root = Client(session, server.port)
-            yield Several(server.handler, server._ports[1], root, mounted("/crm", crm), mounted("/shop", other))
-        finally:
-            await server.stop()
+            root = Client(client.session, server.port)
+            yield Several(server, root, mounted("/crm", crm), mounted("/shop", other))

@@ -14,6 +14,8 @@ import pytest
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import CAPABILITIES, LEGACY, Answer, Client, legacy_headers, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 CRM, SHOP = (f"server.public_url=https://gateway.example.com/{name}" for name in ("crm", "shop"))

@@ -15,6 +15,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS
 from tests.protocol.talk import JSON, LEGACY, MODERN, Client, meta, modern_headers, modern_request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 ERAS = (MODERN, *LEGACY)
 Connect = Callable[..., Awaitable[Client]]
 

@@ -14,6 +14,8 @@ from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 CALL = {"name": "echo", "arguments": {"value": "@"}}
 MODERN_CALL = json.dumps(modern_request("tools/call", CALL)).encode()
 LEGACY_CALL = json.dumps(request("tools/call", CALL)).encode()

@@ -16,6 +16,8 @@ from tests.fault.behaviours import InTurn, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 MOST: Final = 64 * 1024
@@ -81,6 +83,7 @@ async def test_however_full_a_batch_is_an_item_that_fails_says_why(
     assert [each["error"]["code"] for each in full[-2:]] == [413, -32601]
 
 
+@pytest.mark.own_server("it starts no gateway")
 def test_what_is_left_is_counted_to_the_byte() -> None:
     room = BatchBudget(100)
     assert room.fit_response(1, b"x" * 60) == b"x" * 60

@@ -16,6 +16,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 LISTING = json.dumps({"jsonrpc": "2.0", "id": None, "result": openrpc((Rpc("add"),))}).encode()
 PADDED = LISTING.replace(b"The method add", b"x" * 200_000)
 DEEP = PADDED.index(b"xxx") + 100_000

@@ -28,6 +28,8 @@ from tests.protocol.talk import (
 )
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
 

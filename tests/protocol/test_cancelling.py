@@ -27,6 +27,8 @@ from tests.protocol.talk import (
 from tests.protocol.watched import Watched
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
 

@@ -26,6 +26,8 @@ from tests.protocol.talk import (
 )
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
 

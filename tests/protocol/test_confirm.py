@@ -16,6 +16,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.pace import quickly
 from tests.protocol.talk import CAPABILITIES, LEGACY, Answer, Client, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 CONFIRM = "catalog.tools.add.confirm=true"

@@ -16,6 +16,8 @@ from tests.front import SURFACES, Surface, front
 from tests.protocol.talk import Client, request
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 NUMBER = {"type": "number"}

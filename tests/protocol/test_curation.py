@@ -16,6 +16,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
 from tests.protocol.talk import request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 STRING, INTEGER = {"type": "string"}, {"type": "integer", "minimum": 1}
 SECRET = "tenant-blue-7f3a"
 SEARCH = Rpc("node.search", {"tenant": STRING, "query": STRING, "limit": INTEGER}, {}, "Search")

@@ -7,11 +7,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pytest
+
 from tests.each import each
 from tests.fault.behaviours import Body, Exchange, Honest
 from tests.fault.scripted import ScriptedBackend
 from tests.fault.wire import Request
 from tests.front import front
+
+pytestmark = pytest.mark.usefixtures("both_servers")
 
 SUM: Final = {"a": 2, "b": 3}
 PASSWORD: Final = "sesame-0pens"

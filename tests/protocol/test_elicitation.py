@@ -20,6 +20,8 @@ from tests.protocol.asking import ACCEPT, CAN_ASK, question_on, respond, result_
 from tests.protocol.talk import LEGACY, Client, legacy_headers, request
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 LATEST, FORMS_ONLY = LEGACY[:2]

@@ -20,6 +20,8 @@ from tests.fault.methods import ADD, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import JSON, LEGACY, MODERN, Answer, Client, modern_headers, modern_request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 OPTIONS = {

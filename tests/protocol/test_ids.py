@@ -19,6 +19,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 ERAS = (MODERN, LEGACY[0])
 HUGE = 10**40
 

@@ -17,6 +17,8 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import CAPABILITIES, LEGACY, SERVER, Answer, Client, modern_headers, modern_request, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 ASKING = ("catalog.tools.ask.input_required=true", "catalog.tools.other.input_required=true")

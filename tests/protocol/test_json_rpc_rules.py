@@ -17,6 +17,8 @@ from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 ROUTES: Final = ("/jsonrpc", "/mcp/tools/add")

@@ -20,6 +20,8 @@ from tests.protocol.talk import Answer, Client, request
 from tests.protocol.watched import Watched
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 ROUTE: Final = "/jsonrpc"

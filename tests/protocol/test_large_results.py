@@ -17,6 +17,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 NO_JSON: Final = "The backend did not answer with JSON"
 TOO_DEEP: Final = "The backend's answer is not a JSON-RPC response: nested too deeply"
 PAD: Final = "pad " * 5000

@@ -9,6 +9,8 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 CHOICES = {"type": "array", "items": {"anyOf": [{"const": f"v{n}"} for n in range(100)]}}
 MANY = ["v99"] * 30_000
 TAKE = Rpc("take", {"values": CHOICES}, {"type": "integer"}, run=len)

@@ -10,6 +10,8 @@ from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 LATEST = LEGACY[0]
 PING = request("ping")
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}

@@ -18,6 +18,8 @@ from tests.protocol.streams import Mark, Stream
 from tests.protocol.talk import JSON, LEGACY, Client, legacy_headers
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
 

@@ -14,6 +14,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS, NAMES
 from tests.protocol.talk import LEGACY, Client
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 TITLED = ("2025-11-25", "2025-06-18")

@@ -21,6 +21,8 @@ from tests.protocol.streams import Mark
 from tests.protocol.talk import JSON, SUBSCRIPTION, Client, exchange, modern_headers, modern_request, status_of
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
 

@@ -14,6 +14,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.asking import ACCEPT, CAN_ASK, question_on, respond, result_of, session_of, text_of
 from tests.protocol.talk import LEGACY, Client, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 LATEST, FORMS_ONLY = LEGACY[:2]

@@ -29,6 +29,8 @@ from tests.protocol.talk import (
     status_of,
 )
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 UNSERVED = "2099-01-01"
 ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}
 

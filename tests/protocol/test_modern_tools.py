@@ -16,6 +16,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import NAMES
 from tests.protocol.talk import MODERN, SERVER, Client, modern_headers, modern_request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 

@@ -13,6 +13,8 @@ from tests.fault.behaviours import Body
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 METHODS: Final = {
     "find": {
         "params": {

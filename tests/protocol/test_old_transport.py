@@ -14,6 +14,8 @@ from tests.authorization.stand import stand
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, SESSION, Client, legacy_headers
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 LISTENER: Final = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
 
 

@@ -13,6 +13,8 @@ from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, exchange, modern_headers, modern_request, request, status_of
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}

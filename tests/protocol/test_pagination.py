@@ -29,6 +29,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
 from tests.protocol.talk import LEGACY, MODERN, Answer, Client
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 ERAS = (MODERN, *LEGACY)
 SURFACES = (*ERAS, "rest")
 NAMES = ["alpha", "alpha-beta", "alpha_beta", "beta", "delta", "epsilon", "zeta"]

@@ -11,6 +11,8 @@ from tests.fault.behaviours import Body, error
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Answer, Client, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 ROUTES: Final = ("/jsonrpc", "/mcp/tools/fail")

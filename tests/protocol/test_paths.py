@@ -10,6 +10,8 @@ from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Client, exchange, request, status_of
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 ADD = json.dumps(request("add", [2, 3])).encode()
 CALL = json.dumps(request("tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})).encode()
 

@@ -31,6 +31,8 @@ from tests.protocol.talk import (
     request,
 )
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Named: TypeAlias = tuple[str, Answer]
 
 KNOBS: Final = ("catalog.page_size=5", "catalog.tools.show.content=blocks",

@@ -21,6 +21,8 @@ from tests.protocol.catalog import METHODS
 from tests.protocol.talk import CLIENT, LEGACY, MODERN, Client, exchange, legacy_headers, modern_headers, modern_request
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 FIELDS: Final = (
@@ -231,6 +233,7 @@ def written(format: str) -> list[str]:
     return ran.stderr.splitlines()
 
 
+@pytest.mark.own_server("it starts no gateway")
 def test_a_line_of_json_has_the_documented_fields_in_order() -> None:
     lines = [json.loads(line) for line in written("json")]
     assert [line["path"] for line in lines] == ["/mcp", "/a b=c", "/half"]
@@ -240,6 +243,7 @@ def test_a_line_of_json_has_the_documented_fields_in_order() -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line["time"])
 
 
+@pytest.mark.own_server("it starts no gateway")
 def test_a_line_of_text_leaves_out_what_is_not_known_and_quotes_what_has_spaces() -> None:
     plain, spaced, _ = written("text")
     assert re.fullmatch(

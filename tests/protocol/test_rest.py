@@ -16,6 +16,8 @@ from tests.protocol.catalog import NAMES
 from tests.protocol.conftest import Start
 from tests.protocol.talk import Client
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 LIST, DESCRIBE, INVOKE = "/mcp/tools/list", "/mcp/tools/describe", "/mcp/tools/invoke"

@@ -16,6 +16,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS
 from tests.protocol.talk import Client, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 OWN = ("list", "describe", "invoke")

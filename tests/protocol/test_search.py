@@ -18,6 +18,8 @@ from tests.front import SURFACES, Front, Surface, front
 from tests.protocol.talk import CAPABILITIES, LEGACY, MODERN, Client, request
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Start = Callable[..., Awaitable[Server]]
 Connect = Callable[..., Awaitable[Client]]
 ON = "catalog.search=true"

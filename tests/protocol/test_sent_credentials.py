@@ -19,6 +19,8 @@ from tests.front import SURFACES, Surface, front
 from tests.presets import preset
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 SUM: Final = {"a": 2, "b": 3}
 KEY: Final = "k3y-for-the-service"
 PASSWORD: Final = "sesame-0pens"

@@ -20,6 +20,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, SERVER, Client
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 INFO: Final = {

@@ -24,6 +24,8 @@ from tests.protocol.talk import (
     request,
 )
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 LATEST = LEGACY[0]

@@ -17,6 +17,8 @@ from tests.protocol.conftest import Start, settings
 from tests.protocol.streams import Mark, Stream
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 CHANGED = "notifications/tools/list_changed"
 ERAS = (MODERN, LEGACY[0])
 

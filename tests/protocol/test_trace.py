@@ -16,6 +16,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.pace import quickly
 from tests.protocol.talk import JSON, LEGACY, Answer, Client, legacy_headers, modern_headers, modern_request, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 Connect = Callable[..., Awaitable[Client]]
 
 NAMES = ("traceparent", "tracestate", "baggage")

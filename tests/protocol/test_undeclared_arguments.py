@@ -16,6 +16,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
 from tests.protocol.talk import Client, request
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 EXTRA = {"a": 2, "b": 3, "c": 4}
 NOTHING = Rpc("nothing", {}, {}, "Take nothing")
 OWN: Final[dict[str, Any]] = {

@@ -11,6 +11,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.pace import quickly
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 METHODS = tuple(Rpc(name) for name in ("books.search", "books.get", "orders.create", "add"))
 
 
@@ -45,6 +47,7 @@ def catalog(*names: str) -> Catalog:
     return Catalog(tuple(tools), "openrpc")
 
 
+@pytest.mark.own_server("it starts no gateway")
 @each(
     ("names", "asked"),
     [

@@ -10,6 +10,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.fault.wire import Request
 from tests.front import SURFACES, Surface, front
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 PAGE = b'{"tools":[{"name":"add","description":"Adds","inputSchema":{"type":"object"}}],"nextCursor":null}'
 
 
