@@ -57,7 +57,7 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
     try:
         service = _with_token(service, token)
         incoming, outgoing = claim_streams()
-        logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
+        logs.configure(settings.telemetry.log.level)
         run(_serve_until_signal(service, token, incoming, outgoing))
     except ConfigError as error:
         fail(UNUSABLE, *error.faults)

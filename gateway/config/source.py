@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from gateway import credentials
 from gateway.auth.audiences import shared_audience_faults
 from gateway.config.layers import SERVER_FILES, SERVICE_FILES, Layers
+from gateway.config.left import successor
 from gateway.settings import ServiceSettings, Settings
 from gateway.settings.paths import Key, as_written, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
@@ -39,10 +40,10 @@ _MESSAGES: Final = {
     "string_pattern_mismatch": "must match {pattern}",
 }
 """Messages of ours for faults that pydantic would describe in words of Python, with the names of its own details."""
-RESTART: Final = ("server.", "store.", "telemetry.")
+RESTART: Final = ("server.", "store.")
 """Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
-other knobs belong to a service, which a reload replaces as a whole."""
-LIVE: Final = ("server.allowed_hosts", "server.allowed_origins", "telemetry.log.level")
+other knobs but the level of the log, which it applies, belong to a service, which a reload replaces as a whole."""
+LIVE: Final = ("server.allowed_hosts", "server.allowed_origins")
 
 
 class ConfigError(Exception):
@@ -168,7 +169,7 @@ def _missing_knob(location: tuple[Key, ...]) -> tuple[Key, ...]:
 def _message(detail: Mapping[str, Any], where: tuple[Key, ...], tree: Mapping[str, Any]) -> str:
     """Return the words for a fault of pydantic's at the knob ``where``."""
     if detail["type"] == "extra_forbidden":
-        return f"unknown key{_suggestion(where)}"
+        return successor(where) or f"unknown key{_suggestion(where)}"
     if detail["type"] == "literal_error":
         knob = find_knob(where)
         words = [

@@ -30,6 +30,4 @@ class DigestCredential(FixedCredential):
         if modes.calls is not modes.listing:
             where = settings.knob("backend.listing.credentials.mode")
             yield f"{where}: with {cls.name} for one of listing and calls, both need it; leave this at auto"
-        if settings.backend.transport == "lean":
-            yield f"{settings.knob('backend.transport')}: lean cannot answer HTTP Digest; leave this at auto"
         yield from colon_faults(settings)

@@ -283,7 +283,7 @@ class Service:
             knowledge.validators,
             InputRequests(self._keys, self._store),
             self.access,
-            CallBudget(self._store, limits.invocation, limits.client),
+            CallBudget(self._store, limits.invocation),
             Budget(self._store, "discovery", limits.discovery),
             self._mount.concurrency,
             builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {},

@@ -241,11 +241,6 @@ class Backend(Section):
     queue_timeout: Duration = knob(
         5.0, "Longest wait of a call for its turn. The deadline of the call includes it.", gt=0, le=300
     )
-    transport: Literal["auto", "lean", "session"] = knob(
-        "auto",
-        "HTTP client towards the backend. lean: our own, which costs less processor time. session: aiohttp's, which "
-        "can use a proxy. auto: lean, unless a proxy or HTTP Digest needs session.",
-    )
     proxy: HttpUrl | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
     tls: Tls = knob(Tls, "TLS of the connection to the backend.")
     params: Params = knob(Params, "Form of the params that the backend expects.")
@@ -253,9 +248,3 @@ class Backend(Section):
     listing: ListingSettings = knob(
         ListingSettings, "Listing of the backend's methods: its form, where it is, and whose it is."
     )
-
-    @model_validator(mode="after")
-    def _check_transport(self) -> Backend:
-        if self.transport == "lean" and self.proxy is not None:
-            raise ValueError("transport lean cannot use a proxy; leave it at auto")
-        return self

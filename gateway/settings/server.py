@@ -124,13 +124,12 @@ class ServerSettings(Section):
 
 
 class Log(Section):
-    """Log of requests, the start and refreshes, to standard error: a line each."""
+    """Log of requests, the start and refreshes, to standard error: a line each, as text on a terminal, else as JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
-    format: Literal["auto", "json", "text"] = knob("auto", "auto: text on a terminal, JSON elsewhere.")
 
 
 class Telemetry(Section):
     """Reports of the gateway about itself."""
 
-    log: Log = knob(Log, "Log, to standard error.")
+    log: Log = knob(Log, "Log, to standard error: text on a terminal, JSON elsewhere.")

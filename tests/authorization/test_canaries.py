@@ -49,7 +49,7 @@ async def watched(*knobs: str) -> AsyncIterator[Watched]:
             f"backend.url={backend.url}", "backend.listing.dialect=openrpc", "server.port=0", "server.admin_port=0",
             f"server.public_url={PUBLIC}", f"auth.issuers=[{{issuer: '{issuer.issuer}'}}]",
             "limits.discovery=100000/minute", "limits.invocation=100000/second",
-            "telemetry.log.level=debug", "telemetry.log.format=json",
+            "telemetry.log.level=debug",
         )  # fmt: skip
         options = [option for knob in (*ground, *knobs) for option in ("--set", knob)]
         async with Program("serve", *options) as program:

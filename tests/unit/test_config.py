@@ -78,7 +78,7 @@ sever: {}
 @pytest.mark.parametrize(
     ("text", "place", "known"),
     [
-        ("telemetry: {log: {lvl: info}}", "telemetry.log.lvl", "level, format"),
+        ("telemetry: {log: {lvl: info}}", "telemetry.log.lvl", "level"),
         ("mcp: {server: {icons: [{src: 'https://x/i.png', size: any}]}}", "mcp.server.icons.0.size", "src, mime_type"),
         ("catalog: {tools: {a.b: {scope: x}}}", "catalog.tools.a.b.scope", "name, title, description, annotations"),
         ("catalog: {tools: {a: {arguments: {x: {schma: true}}}}}", "catalog.tools.a.arguments.x.schma", "schema, desc"),

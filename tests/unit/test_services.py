@@ -342,8 +342,8 @@ def test_a_restart_is_for_what_belongs_to_the_process() -> None:
     after = two(
         crm={"catalog": {"ttl": "7s"}, "mcp": {"heartbeat": "3s"}},
         server={"port": 1, "secret_file": "s", "allowed_hosts": ["a"], "allowed_origins": ["https://a.example"]},
-        telemetry={"log": {"level": "debug", "format": "text"}},
+        telemetry={"log": {"level": "debug"}},
         auth={"mode": "off", "scopes": {"list": ["read"]}},
     )
-    assert needs_restart(before, after) == ("server.port", "server.secret_file", "telemetry.log.format")
+    assert needs_restart(before, after) == ("server.port", "server.secret_file")
     assert needs_restart(before, before) == ()

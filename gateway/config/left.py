@@ -1,0 +1,26 @@
+"""Name the knobs that left, each with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.settings.paths import Key
+
+LEFT: Final = {
+    "backend.transport": "the gateway chooses, by whether backend.proxy or HTTP Digest is set",
+    "limits.client": "limits.invocation bounds each caller, and backend.connections all of them",
+    "store.username": "write it into store.url (redis://user@host)",
+    "telemetry.log.format": "it is text on a terminal, and JSON elsewhere",
+}
+"""What to do instead of each knob. ``*`` is any key."""
+
+
+def successor(path: Sequence[Key]) -> str | None:
+    """Return the fault of a knob that left, None for any other path. A service has the knobs of the top level."""
+    own = [str(key).lower() for key in (path[2:] if path[:1] == ("services",) else path)]
+    for knob, now in LEFT.items():
+        keys = knob.split(".")
+        if len(keys) == len(own) and all(key in ("*", given) for key, given in zip(keys, own, strict=True)):
+            return f"left in this release; {now}"
+    return None
