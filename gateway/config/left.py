@@ -9,6 +9,8 @@ from gateway.settings.paths import Key
 
 LEFT: Final = {
     "backend.transport": "the gateway chooses, by whether backend.proxy or HTTP Digest is set",
+    "catalog.max_tools": "it is 5000; narrow catalog.include where the service lists more",
+    "catalog.notify_interval": "it is mcp.heartbeat, and 10 s at most",
     "limits.client": "limits.invocation bounds each caller, and backend.connections all of them",
     "store.username": "write it into store.url (redis://user@host)",
     "telemetry.log.format": "it is text on a terminal, and JSON elsewhere",

@@ -31,6 +31,7 @@ from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.discovery_notices import DiscoveryNotices
 from gateway.discovery.shared_listing import SharedListing, backend_digest
+from gateway.discovery.subscriptions import MAX_INTERVAL
 from gateway.discovery.tool_search import SEARCH_CATALOG, builtin_tools
 from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder
@@ -214,7 +215,8 @@ class Service:
         subscriptions, settings = self._mount.subscriptions, self.settings
         if before is not None:
             self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
-        subscriptions.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat, self._store)
+        heartbeat = settings.mcp.heartbeat
+        subscriptions.follow(self.discovery, min(MAX_INTERVAL, heartbeat), heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
         self._mount.concurrency.most = settings.limits.concurrent
         if before is None:

@@ -129,12 +129,6 @@ class CatalogSettings(Section):
         "File with a listing, as for backend.listing.dialect: static. It is served where no listing can be fetched and "
         "the last good one is older than max_stale.",
     )
-    max_tools: int = knob(
-        5000, "Most methods to offer. A listing with more is not used; the last good one is served.", ge=1
-    )
-    notify_interval: Duration = knob(
-        10.0, "Shortest time between two notices to clients that tools changed. The first is sent at once.", ge=0
-    )
     page_size: int = knob(
         5000,
         "Most tools on one page of tools/list; a page also ends at 8 MiB. GET /mcp/tools/list never has more than 50.",

@@ -64,7 +64,8 @@ class Mcp(Section):
 
     heartbeat: Duration = knob(
         15.0,
-        "Interval of keep-alive comments on streams, and of progress notices for calls that request them.",
+        "Interval of keep-alive comments on streams, and of progress notices for calls that request them. Also the "
+        "shortest time between two notices that tools changed, where it is less than 10 s; the first is sent at once.",
         ge=0.05,
         le=300,
     )

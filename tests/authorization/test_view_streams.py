@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE
 
 LIST = "rpc.discover"
 CHANGED = "notifications/tools/list_changed"
-SWIFT = ("catalog.ttl=50ms", "catalog.notify_interval=0", "mcp.heartbeat=50ms")
+SWIFT = ("catalog.ttl=50ms", "mcp.heartbeat=50ms")
 PING = request("ping")
 
 

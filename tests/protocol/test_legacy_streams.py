@@ -21,7 +21,7 @@ from tests.waiting import until
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
 
-QUICK = ("catalog.ttl=50ms", "catalog.notify_interval=0")
+QUICK = ("catalog.ttl=50ms", "mcp.heartbeat=50ms")
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
