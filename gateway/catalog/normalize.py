@@ -70,6 +70,7 @@ class ToolPolicy:
     trust_annotations: bool = False
     form: MessageForm = field(default_factory=MessageForm)
     by_position: bool = False
+    leading_params: bool = False
 
 
 def build_tool(
@@ -173,8 +174,8 @@ def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> St
         return Structure(params.structure)
     if method.structure not in (Structure.EITHER, Structure.UNKNOWN):
         return method.structure
-    if params.prefix or policy.form.version is Version.ONE:
-        return Structure.BY_POSITION  # a prefix is positional, and JSON-RPC 1.0 has nothing else
+    if policy.leading_params or policy.form.version is Version.ONE:
+        return Structure.BY_POSITION  # what stands before params is positional, and JSON-RPC 1.0 has nothing else
     if method.structure is Structure.EITHER:
         return Structure.BY_NAME
     if method.parameters is None and method.input_schema is None:

@@ -148,7 +148,7 @@ def _markdown() -> str:
         "In the environment and in `--set`, text is used as it is, without quotes; an empty one means null where that",
         "is the default. Numbers, booleans, durations, lists, maps and JSON are YAML there as in the file.",
         "A text may also be in a file of its own, whose content is used as it is, without its last newline:",
-        "`GATEWAY__BACKEND__CREDENTIALS__VALUE_FILE=/run/secrets/backend` sets `backend.credentials.value`.",
+        "`GATEWAY__BACKEND__CREDENTIALS__PASSWORD_FILE=/run/secrets/backend` sets `backend.credentials.password`.",
         "",
         "Durations are `500ms`, `30s`, `5m`, `1h`, `1d`; sizes `512KiB`, `1MiB`. A bare number is seconds, or bytes.",
         "",

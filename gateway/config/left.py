@@ -8,6 +8,11 @@ from typing import Final
 from gateway.settings.paths import Key
 
 LEFT: Final = {
+    "backend.credentials.header": "write it into send (send: {headers: {X-Api-Key: …}})",
+    "backend.credentials.value": "write it into send (send: {headers: {Authorization: Bearer …}})",
+    "backend.listing.credentials.value": "mode: static sends backend.credentials.send there, too",
+    "backend.params.always": "set backend.version to 2.0-with-params",
+    "backend.params.prefix": "write it into backend.credentials (mode: static, send: {params: [token:…]})",
     "backend.transport": "the gateway chooses, by whether backend.proxy or HTTP Digest is set",
     "catalog.max_tools": "it is 5000; narrow catalog.include where the service lists more",
     "catalog.notify_interval": "it is mcp.heartbeat, and 10 s at most",

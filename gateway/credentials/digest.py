@@ -18,7 +18,7 @@ class DigestCredential(FixedCredential):
     shows = "an answer to the service's challenge (HTTP Digest, RFC 7616)"
     answers_challenges = True
     needs = (("user",), ("password",))
-    refuses = ("value", "login")
+    refuses = ("login",)
 
     def __init__(self, tokens: TokenClient) -> None:
         super().__init__(tokens)

@@ -19,7 +19,7 @@ from gateway.auth.metadata import build_resource_metadata
 from gateway.backend.admission import CallAdmission, ListingAdmission, Traffic
 from gateway.backend.client import HEADERS, BackendClient
 from gateway.backend.error_redaction import ErrorRedactor
-from gateway.backend.params import ParamConventions, ParamStructures
+from gateway.backend.params import ParamStructures
 from gateway.catalog.build import Builder
 from gateway.catalog.pages import PageCache
 from gateway.concurrency.background import Background
@@ -100,7 +100,7 @@ class Service:
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets())
-        self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
+        self.secrets = (*sent, *settings.catalog.secrets())
         way = ListingAdmission(self.outbound, self.knowledge.traffic)
         room = mount.answers.reserve_listing
         self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect, room)
@@ -244,10 +244,7 @@ class Service:
         """Return what the predecessor found out about the same backend, or nothing yet."""
         if self._before is not None and self.same_backend:
             return self._before.knowledge
-        params = self.settings.backend.params
-        prefix = tuple(secret.get_secret_value() for secret in params.prefix)
-        conventions = ParamConventions(prefix, params.always)
-        return Knowledge(ParamStructures(conventions), Traffic(self.settings.connections))
+        return Knowledge(ParamStructures(), Traffic(self.settings.connections))
 
     def _tokens(self, section: Credentials) -> TokenClient:
         return TokenClient(
@@ -256,9 +253,10 @@ class Service:
 
     def _discovery(self, callers_own: bool) -> Discovery:
         backend = self.settings.backend
+        leading = backend.credentials.send is not None and bool(backend.credentials.send.params)
         discovery = Discovery(
             self.shared_listing.fetch_listing,
-            Builder(backend.params, self.knowledge.validators, pins=self.files.pins),
+            Builder(backend.params, self.knowledge.validators, pins=self.files.pins, leading_params=leading),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # for one under way, and then for its own

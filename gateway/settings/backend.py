@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, ValidationInfo, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
 from gateway.settings.auth import ClientSecret, SecureUrl
 from gateway.settings.custom import CustomListing
-from gateway.settings.knobs import HttpUrl, Section, knob, texts_in
-from gateway.settings.sending import GIVEN, HeaderName, Login, Send, is_header_value
+from gateway.settings.knobs import HttpUrl, Section, knob
+from gateway.settings.sending import GIVEN, Login, Send
 from gateway.settings.templates import names_in
 from gateway.units import Duration, Size
 
@@ -40,29 +39,11 @@ class Params(Section):
         "where a parameter's name cannot be a key; a tool that is marked read-only or idempotent under catalog.tools "
         "is then also tried with the other structure. by-name-in-list: one object as the only element of a list.",
     )
-    prefix: tuple[Secret[JsonValue], ...] = knob(
-        (), 'Values before the positional params of every call, e.g. ["token:${ARIA2_SECRET}"] for aria2.'
-    )
     send_defaults: bool = knob(
         False,
         "Send the listing's default for each argument that a caller leaves out; by position, up to the first argument "
         "without a default. For services that declare defaults but do not apply them.",
     )
-    always: bool = knob(False, "Send params even to a method without parameters. Some services require it.")
-
-    def secrets(self) -> Iterator[str]:
-        """Yield the texts in ``prefix``, which may hold a token."""
-        return texts_in([secret.get_secret_value() for secret in self.prefix])
-
-
-def header_value(value: SecretStr) -> SecretStr:
-    """Return the value if it can be that of an HTTP header. Raises :class:`ValueError`."""
-    if not is_header_value(value.get_secret_value()):
-        raise ValueError("must be printable ASCII without surrounding spaces, as HTTP header values are")
-    return value
-
-
-HeaderValue = Annotated[SecretStr, AfterValidator(header_value)]
 
 
 def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
@@ -99,8 +80,6 @@ class Credentials(ClientSecret):
     audience: str | None = knob(None, "token_exchange, client_credentials: audience to request.")
     resource: str | None = knob(None, "token_exchange, client_credentials: resource to request (RFC 8707).")
     scope: str | None = knob(None, "token_exchange, client_credentials: scopes to request, separated by spaces.")
-    header: HeaderName = knob("Authorization", "static: name of the header.")
-    value: HeaderValue | None = knob(None, "static: value of the header, e.g. ${file:/run/secrets/backend}.")
     user: str | None = knob(None, "basic, digest, and {user} in send and login: the gateway's name at the service.")
     password: SecretStr | None = knob(
         None, "basic, digest, and {password} in send and login, e.g. ${file:/run/secrets/password}."
@@ -109,7 +88,9 @@ class Credentials(ClientSecret):
         None, "login: the call that logs in, e.g. {method: auth.login, params: ['{password}'], find: {id: $.result}}."
     )
     send: Send | None = knob(
-        None, "static, basic, digest, login: where the credential goes, e.g. {headers: {X-Api-Key: '${KEY}'}}."
+        None,
+        "static, basic, digest, login: where the credential goes, e.g. {headers: {X-Api-Key: '${KEY}'}}, or "
+        "{params: ['token:${ARIA2_SECRET}']} for aria2.",
     )
 
     @model_validator(mode="after")
@@ -134,20 +115,19 @@ class Credentials(ClientSecret):
 
 class ListingCredentials(Section):
     """Credential for the listing, where it differs from that for calls. The rest comes from backend.credentials: the
-    client, the token endpoint, what is requested there, the name of the header."""
+    client, the token endpoint, what is requested there, the user and the password, what is sent."""
 
     mode: str = knob("auto", "Which credential is sent for the listing.")
-    value: HeaderValue | None = knob(None, "static: value of the header that backend.credentials names.")
 
     @model_validator(mode="after")
     def _check_mode(self, info: ValidationInfo) -> ListingCredentials:
         return checked_mode(self, info)
 
     def over(self, calls: Credentials) -> Credentials:
-        """Return the complete credentials for the listing: those for ``calls``, with the mode and the value of here.
-        With a mode of its own, the listing neither logs in as calls do nor sends what they send."""
-        own = {} if self.mode in ("auto", calls.mode) else {"login": None, "send": None}
-        return calls.model_copy(update={"mode": self.mode, "value": self.value, **own})
+        """Return the complete credentials for the listing: those for ``calls``, with the mode of here. With a mode of
+        its own, the listing neither logs in as calls do nor sends what their login gives."""
+        logs_in = calls.login is not None and self.mode not in ("auto", calls.mode)
+        return calls.model_copy(update={"mode": self.mode, **({"login": None, "send": None} if logs_in else {})})
 
 
 class ListingSettings(Section):
@@ -214,10 +194,11 @@ class Backend(Section):
         ge=1024,
         le=256 * 1024**2,
     )
-    version: Literal["auto", "2.0", "1.0"] = knob(
+    version: Literal["auto", "2.0", "2.0-with-params", "1.0"] = knob(
         "auto",
-        "JSON-RPC version of the service. 1.0: no jsonrpc member, always id and params, params by position; an answer "
-        "may be the bare result. auto: the one in which the service answers with its listing; 2.0 for a listing file.",
+        "JSON-RPC version of the service. 2.0-with-params: params is sent even to a method without parameters, as some "
+        "services require. 1.0: no jsonrpc member, always id and params, params by position; an answer may be the bare "
+        "result. auto: the one in which the service answers with its listing; 2.0 for a listing file.",
     )
     ids: Literal["auto", "string", "integer"] = knob(
         "auto",

@@ -94,7 +94,7 @@ async def test_a_token_is_in_no_log_and_no_answer() -> None:
 async def test_a_secret_of_the_gateway_is_in_no_log_and_no_answer(mode: str) -> None:
     knobs = ["backend.listing.identity=shared", f"backend.credentials.mode={mode}"]
     if mode == "static":
-        knobs.append(f"backend.credentials.value=Bearer {SECRET}")
+        knobs.append(f"backend.credentials.send.headers.Authorization=Bearer {SECRET}")
     else:
         knobs += [
             "backend.listing.credentials.mode=none", "backend.credentials.client_id=gateway",

@@ -297,7 +297,7 @@ async def test_2_0_is_not_left_where_the_operator_says_so() -> None:
 
 
 async def test_questions_carry_params_where_the_operator_says_always() -> None:
-    async with serving(wants_params) as (url, seen), front(url, "backend.params.always=true") as gateway:
+    async with serving(wants_params) as (url, seen), front(url, "backend.version=2.0-with-params") as gateway:
         assert sorted(await gateway.tools()) == ["greet", "ping"]
     assert all(body["params"] == [] for body in seen)
 

@@ -157,7 +157,9 @@ async def test_a_word_is_not_taken_for_a_password_and_what_is_not_quoted_stays(b
 
 
 async def test_a_caller_may_see_its_own_words_that_are_part_of_no_secret(backend: ScriptedBackend) -> None:
-    async with front(backend.url, f"backend.credentials={{mode: static, value: {KEY}}}") as gateway:
+    async with front(
+        backend.url, f"backend.credentials={{mode: static, send: {{headers: {{Authorization: {KEY}}}}}}}"
+    ) as gateway:
         assert (await gateway.call("modern", "echo", {"value": "k3y-for"})).value == "k3y-for"
 
 

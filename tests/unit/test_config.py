@@ -33,8 +33,8 @@ def test_of_two_settings_of_one_knob_the_later_wins() -> None:
 
 def test_a_layer_adds_to_a_section_and_does_not_replace_it(tmp_path: Path) -> None:
     path = file(tmp_path, f"backend:\n  url: {URL}\n  timeout: 9s\n{OPEN}")
-    made = load_settings(path, ["backend.listing.timeout=3s"], {"GATEWAY__BACKEND__PARAMS__ALWAYS": "true"})
-    assert (made.backend.timeout, made.backend.listing.timeout, made.backend.params.always) == (9, 3, True)
+    made = load_settings(path, ["backend.listing.timeout=3s"], {"GATEWAY__BACKEND__PARAMS__SEND_DEFAULTS": "true"})
+    assert (made.backend.timeout, made.backend.listing.timeout, made.backend.params.send_defaults) == (9, 3, True)
 
 
 def test_a_layer_adds_to_a_section_of_which_there_is_the_name_alone(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_a_reload_names_the_knobs_of_the_process_and_keeps_their_values() -> Non
     old = made()
     new = made(
         server={"port": 1, "allowed_hosts": ["gw.example.com"]},
-        backend={"credentials": {"mode": "static", "value": SECRET}, "timeout": "1s"},
+        backend={"credentials": {"mode": "static", "send": {"headers": {"X": SECRET}}}, "timeout": "1s"},
         catalog={"ttl": "7s", "tools": {"a": {"title": "A"}}},
         auth={"mode": "off", "scopes": {"list": ["read"]}},
         telemetry={"log": {"level": "debug"}},
@@ -32,7 +32,7 @@ def test_a_reload_names_the_knobs_of_the_process_and_keeps_their_values() -> Non
         "server.allowed_hosts",
         "backend.timeout",
         "backend.credentials.mode",
-        "backend.credentials.value",
+        "backend.credentials.send",
         "catalog.ttl",
         "catalog.tools.a",
         "auth.scopes.list",

@@ -144,12 +144,12 @@ def test_knobs_that_come_together_are_refused_alone(pair: Any) -> None:
 
 @each("header", ["", "X Y", "X:Y", "Host", "content-length", "Transfer-Encoding", "É", "X\r\nY"])
 def test_a_static_header_has_a_name_of_its_own(header: str) -> None:
-    fault(backend={"credentials": {"mode": "static", "value": "x", "header": header}})
+    fault(backend={"credentials": {"mode": "static", "send": {"headers": {header: "x"}}}})
 
 
 @each("value", ["", " {}", "{} ", "{}\r\nX: y", "{}\n", "{}é", "\x00{}"])
 def test_a_header_value_is_printable_ascii_and_is_not_shown_where_it_is_not(value: str) -> None:
-    text = fault(backend={"credentials": {"mode": "static", "value": value.format("hunter2")}})
+    text = fault(backend={"credentials": {"mode": "static", "send": {"headers": {"X": value.format("hunter2")}}}})
     assert "printable ASCII" in text
     assert "hunter2" not in text
 
@@ -184,25 +184,27 @@ def test_secrets_are_masked_in_every_text() -> None:
     secret = "hunter2-hunter2"
     made = settings(
         backend={
-            "credentials": {"mode": "static", "value": f"Bearer {secret}"},
-            "listing": {"credentials": {"mode": "static", "value": secret}},
-            "params": {"prefix": [f"token:{secret}", {"key": secret}]},
+            "credentials": {
+                "mode": "static",
+                "send": {"headers": {"X": f"Bearer {secret}"}, "params": [{"key": secret}]},
+            },
         }
     )
+    send = made.backend.credentials.send
+    assert send is not None
     for text in (
         repr(made),
         str(made),
         repr(made.backend),
         str(made.backend.credentials),
-        repr(made.backend.params),
+        repr(send),
         str(made.model_dump()),
         made.model_dump_json(),
-        f"{made.backend.credentials.value}",
+        f"{send.headers}",
     ):
         assert secret not in text
-    assert made.backend.credentials.value is not None
-    assert made.backend.credentials.value.get_secret_value() == f"Bearer {secret}"
-    assert made.backend.params.prefix[1].get_secret_value() == {"key": secret}
+    assert send.revealed()["headers"] == {"X": f"Bearer {secret}"}
+    assert send.revealed()["params"] == [{"key": secret}]
 
 
 def test_settings_do_not_change() -> None:
