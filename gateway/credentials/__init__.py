@@ -69,7 +69,7 @@ def credential_modes(settings: ServiceSettings) -> CredentialModes:
 
 
 def section_faults(section: Credentials | ListingCredentials, shared: str = "") -> Iterator[str]:
-    """Yield faults of one section: an unknown mode, or knobs that are missing. ``shared`` is the path of
+    """Yield faults of one section: an unknown mode, or knobs that are missing or not allowed. ``shared`` is the path of
     ``backend.credentials`` where a listing's section has been completed from there."""
     mode = (MODES | {AUTO: Credential}).get(section.mode)
     if mode is None:
@@ -78,17 +78,15 @@ def section_faults(section: Credentials | ListingCredentials, shared: str = "") 
         return
     missing = [knobs for knobs in mode.needs if not any(getattr(section, knob, True) for knob in knobs)]
     if missing:
-        of = f" of {shared}" if shared else ""
+        of = f" of {shared}" if shared and not {*missing[0]} & {*ListingCredentials.model_fields} else ""
         yield f"mode: {section.mode} needs {', '.join(' or '.join(knobs) for knobs in missing)}{of}"
-
-
-def _unused_knobs(calls: Credentials, listing: Credentials) -> Iterator[str]:
-    """Yield a fault for each knob that neither the mode of calls nor that of the listing uses."""
-    modes = MODES | {AUTO: Credential}
-    for knob in modes[calls.mode].refuses:
-        if getattr(calls, knob) is not None and knob in modes[listing.mode].refuses:
+    for knob in mode.refuses:
+        # A listing's section that was completed from that of calls also has what only the mode of calls uses.
+        if getattr(section, knob, None) is not None and not shared:
             fitting = ", ".join(other.name for other in _ALL_MODES if any(knob in group for group in other.needs))
-            yield f"mode: {calls.mode} takes no {knob}, which is for mode: {fitting}"
+            yield f"mode: {section.mode} takes no {knob}, which is for mode: {fitting}"
+    if isinstance(section, Credentials) and shared:
+        yield from section.name_faults()
 
 
 def credential_faults(settings: ServiceSettings) -> list[str]:
@@ -98,9 +96,6 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
     for where, section in sections:
         shared = "" if section is settings.backend.credentials else settings.knob("backend.credentials")
         faults += [f"{where}: {fault}" for fault in section_faults(section, shared)]
-    (where, calls), (_, listed) = sections
-    if not faults and (unused := "; ".join(_unused_knobs(calls, listed))):
-        faults.append(f"{where}: {unused}")
     if faults:
         return faults
     modes, off = credential_modes(settings), settings.knob("auth.mode")

@@ -35,7 +35,7 @@ class Credential(ABC):
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of knobs in its section. Of each group at least one must be set, and not to an empty text."""
     refuses: ClassVar[tuple[str, ...]] = ("user", "password", "login", "send")
-    """Knobs in its section that must not be set, unless the other of calls and listing uses them."""
+    """Knobs in its section that must not be set."""
 
     def __init__(self, tokens: TokenClient) -> None:
         """Keep the settings of the section, which ``tokens`` has, and ``tokens`` to request tokens with."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, TypeVar
 
 from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
 from gateway.settings.auth import ClientSecret, SecureUrl
 from gateway.settings.custom import CustomListing
-from gateway.settings.knobs import HttpUrl, Section, knob
+from gateway.settings.knobs import Document, HttpUrl, Section, knob
 from gateway.settings.sending import GIVEN, Login, Send
 from gateway.settings.templates import names_in
 from gateway.units import Duration, Size
@@ -16,7 +17,7 @@ from gateway.units import Duration, Size
 AnyCredentials = TypeVar("AnyCredentials", bound=Section)
 
 
-class Tls(Section):
+class Tls(Document):
     """TLS of the connection to the backend."""
 
     ca_file: str | None = knob(None, "CA bundle (PEM) to trust for the backend, instead of the system's.")
@@ -93,19 +94,24 @@ class Credentials(ClientSecret):
         "{params: ['token:${ARIA2_SECRET}']} for aria2.",
     )
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Credentials:
-        """Raise for a template that uses a name without a value."""
+    def name_faults(self) -> Iterator[str]:
+        """Yield a fault for each template that uses a name without a value."""
         known = {name for name in GIVEN if getattr(self, name) is not None}
         if self.login is not None:
             missing = sorted({*names_in([*self.login.secrets()])} - known)
             if missing:
-                raise ValueError(f"login.params uses {{{missing[0]}}}, but {missing[0]} is not set")
+                yield f"login.params uses {{{missing[0]}}}, but {missing[0]} is not set"
+                return
             known |= {*self.login.find}
         for place, value in (self.send.revealed() if self.send is not None else {}).items():
             for name in sorted({*names_in(value)} - known):
                 where = ", ".join(sorted(known)) or "user, password, and those of login.find"
-                raise ValueError(f"send.{place} uses {{{name}}}, which has no value; there may be {where}")
+                yield f"send.{place} uses {{{name}}}, which has no value; there may be {where}"
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Credentials:
+        if faults := [*self.name_faults()]:
+            raise ValueError(faults[0])
         return self
 
     @model_validator(mode="after")
@@ -113,21 +119,22 @@ class Credentials(ClientSecret):
         return checked_mode(self, info)
 
 
-class ListingCredentials(Section):
+class ListingCredentials(Document):
     """Credential for the listing, where it differs from that for calls. The rest comes from backend.credentials: the
-    client, the token endpoint, what is requested there, the user and the password, what is sent."""
+    client, the token endpoint, what is requested there, the user and the password."""
 
     mode: str = knob("auto", "Which credential is sent for the listing.")
+    send: Send | None = knob(None, "static, basic, digest: where it goes, as in backend.credentials.send.")
 
     @model_validator(mode="after")
     def _check_mode(self, info: ValidationInfo) -> ListingCredentials:
         return checked_mode(self, info)
 
     def over(self, calls: Credentials) -> Credentials:
-        """Return the complete credentials for the listing: those for ``calls``, with the mode of here. With a mode of
-        its own, the listing neither logs in as calls do nor sends what their login gives."""
-        logs_in = calls.login is not None and self.mode not in ("auto", calls.mode)
-        return calls.model_copy(update={"mode": self.mode, **({"login": None, "send": None} if logs_in else {})})
+        """Return the complete credentials for the listing: those for ``calls``, with the mode and ``send`` of here.
+        With a mode of its own, the listing neither logs in as calls do nor sends what they send."""
+        own = {} if self.mode in ("auto", calls.mode) else {"login": None, "send": None}
+        return calls.model_copy(update={"mode": self.mode, **own, **({} if self.send is None else {"send": self.send})})
 
 
 class ListingSettings(Section):
@@ -163,7 +170,9 @@ class ListingSettings(Section):
         CustomListing, "For dialect: custom, how to read the listing, e.g. {method: list, methods: '$.functions[*]'}."
     )
     timeout: Duration = knob(10.0, "Time for one listing, including the search for its form.", gt=0, le=300)
-    credentials: ListingCredentials = knob(ListingCredentials, "Credential for the listing, if not that for calls.")
+    credentials: ListingCredentials = knob(
+        ListingCredentials, "Credential for the listing, if not that for calls, e.g. {mode: none}."
+    )
 
     @model_validator(mode="after")
     def _check_file(self) -> ListingSettings:
@@ -223,7 +232,7 @@ class Backend(Section):
         5.0, "Longest wait of a call for its turn. The deadline of the call includes it.", gt=0, le=300
     )
     proxy: HttpUrl | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
-    tls: Tls = knob(Tls, "TLS of the connection to the backend.")
+    tls: Tls = knob(Tls, "TLS of the connection to the backend, e.g. {ca_file: /etc/ssl/ours.pem}.")
     params: Params = knob(Params, "Form of the params that the backend expects.")
     credentials: Credentials = knob(Credentials, "Credentials that the gateway sends to the backend.")
     listing: ListingSettings = knob(

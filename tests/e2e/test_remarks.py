@@ -75,7 +75,7 @@ async def test_check_remarks_the_same(backend: ScriptedBackend) -> None:
 
 BASIC = "backend.credentials={mode: basic, user: gateway, password: hunter2}"
 STATIC = "backend.credentials={mode: static, send: {headers: {X-Key: hunter2}}}"
-LISTING = "backend={listing: {credentials: {mode: static}}, credentials: {send: {headers: {X-Key: hunter2}}}}"
+LISTING = "backend.listing.credentials={mode: static, send: {headers: {X-Key: hunter2}}}"
 LOGIN = (
     "backend.credentials={mode: login, password: hunter2, send: {headers: {X-Session: '{id}'}}, "
     "login: {method: auth.login, params: ['{password}'], find: {id: $.result}}}"
@@ -90,7 +90,7 @@ FAR = "http://crm.example.com/jsonrpc"
 @each(
     ("knobs", "count"),
     [
-        *[((mode, f"backend.url={FAR}"), 1) for mode in (BASIC, STATIC, LOGIN, CLIENT, LISTING)],
+        *[((f"backend.url={FAR}", mode), 1) for mode in (BASIC, STATIC, LOGIN, CLIENT, LISTING)],
         ((f"backend.url={FAR.upper()}", BASIC), 1),
         (("backend.url=https://crm.example.com/", f"backend.listing.url={FAR}", BASIC), 1),
         ((f"backend.url={FAR}", BASIC, "backend.credentials.trusted_network=true"), 0),

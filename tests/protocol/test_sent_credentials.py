@@ -31,8 +31,9 @@ def sent(backend: ScriptedBackend, method: str) -> Request:
 
 
 async def test_several_headers_go_with_the_listing_and_calls(backend: ScriptedBackend) -> None:
-    send = f"{{headers: {{X-Api-Key: {KEY}, X-Tenant: crm, X-User: '{{user}} {{base64({{user}}:{{password}})}}'}}}}"
-    knobs = f"backend.credentials={{mode: static, value: Bearer {KEY}, user: gw, password: {PASSWORD}, send: {send}}}"
+    user = "'{user} {base64({user}:{password})}'"
+    send = f"{{headers: {{Authorization: Bearer {KEY}, X-Api-Key: {KEY}, X-Tenant: crm, X-User: {user}}}}}"
+    knobs = f"backend.credentials={{mode: static, user: gw, password: {PASSWORD}, send: {send}}}"
     async with front(backend.url, knobs) as gateway:
         assert (await gateway.call("modern", "add", SUM)).value == {"sum": 5}
     for request in backend.requests:

@@ -79,7 +79,11 @@ sever: {}
     ("text", "place", "known"),
     [
         ("telemetry: {log: {lvl: info}}", "telemetry.log.lvl", "level"),
-        ("mcp: {server: {icons: [{src: 'https://x/i.png', size: any}]}}", "mcp.server.icons.0.size", "src, mime_type"),
+        (
+            "mcp: {server: {about: {icons: [{src: 'https://x/i.png', size: any}]}}}",
+            "mcp.server.about.icons.0.size",
+            "src, mime_type",
+        ),
         ("catalog: {tools: {a.b: {scope: x}}}", "catalog.tools.a.b.scope", "name, title, description, annotations"),
         ("catalog: {tools: {a: {arguments: {x: {schma: true}}}}}", "catalog.tools.a.arguments.x.schma", "schema, desc"),
     ],
@@ -93,7 +97,7 @@ def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path, text: str, p
     ("text", "said"),
     [
         ("server: {allowed_hosts: gw.example.com}", "server.allowed_hosts: must be a list, such as [one, two]"),
-        ("mcp: {server: {title: 1.0}}", "mcp.server.title: must be a text; in quotes"),
+        ("mcp: {server: {about: {title: 1.0}}}", "mcp.server.about.title: must be a text; in quotes"),
         ("mcp: {server: bookshop}", "mcp.server: must be a mapping, such as {name: value}"),
         ("catalog: {tools: [a]}", "catalog.tools: must be a mapping, such as {name: value}"),
     ],
@@ -110,7 +114,7 @@ def test_what_is_of_another_kind_is_told_in_words_of_yaml(tmp_path: Path, text: 
         ("backend.listing.dialect=opnrpc", "openrpc"),
         ("auth.issuers=[{issuer: https://x, preset: keyclock}]", "keycloak"),
         ("catalog.aud=1", None),
-        ("catalog.cert_file=x", "backend.tls.cert_file"),
+        ("catalog.proxy=x", "backend.proxy"),
     ],
 )
 def test_what_is_misspelled_is_told_with_what_is_probably_meant(tmp_path: Path, knob: str, meant: str | None) -> None:

@@ -95,7 +95,7 @@ def test_there_are_few_enough_knobs_to_read() -> None:
 def test_a_document_is_described_below_the_knobs() -> None:
     page = render("markdown")
     described = {path for path, _ in documents()}
-    assert {"backend.listing.custom", "catalog.tools.*.arguments.*", "mcp.server.icons.*"} <= described
+    assert {"backend.listing.custom", "catalog.tools.*.arguments.*", "mcp.server.about.icons.*"} <= described
     for path, model in documents():
         members = page.partition(f"Members of `{path}`:")[2].partition("Members of")[0]
         assert all(f"| `{field.alias or name}` |" in members for name, field in model.model_fields.items())

@@ -112,7 +112,9 @@ def test_a_login_that_cannot_be_is_told_with_what_is_wrong_in_it(knobs: str, tol
 @pytest.mark.parametrize(
     ("knobs", "told"),
     [
-        ("{mode: static}", "needs send of backend.credentials"),
+        ("{mode: static}", "needs send"),
+        ("{mode: none, send: {headers: {X: y}}}", "takes no send, which is for mode: static, login"),
+        ("{send: {headers: {X: y}}}", "takes no send, which is for mode: static, login"),
         ("{mode: client_credentials}", "needs client_id, client_secret of backend.credentials"),
         ("{mode: token_exchange}", "needs client_id, client_secret, audience or resource of backend.credentials"),
     ],
@@ -123,30 +125,31 @@ def test_a_listings_mode_says_what_it_lacks_and_where_that_stands(knobs: str, to
     assert fault.endswith(told)
 
 
-def test_a_listing_sends_what_the_calls_mode_has_no_use_for() -> None:
-    """So calls carry the caller's token, and the shared listing a key of the gateway's."""
-    calls = "backend.credentials={mode: none, user: gw, password: sesame, send: {headers: {X-Key: ours}}}"
-    made = load_settings(None, [*GROUND, calls, "backend.listing.credentials.mode=basic"], {}).by_mount[""]
-    (_, calling), (_, listing) = credential_sections(made)
-    assert (calling.mode, listing.mode, listing.user) == ("none", "basic", "gw")
-    assert listing.send is not None
-    assert listing.send.revealed()["headers"] == {"X-Key": "ours"}
-    assert "backend.credentials: mode: none takes no user, which is for mode: basic, digest" in faults(calls)
+def test_a_listing_shares_user_and_password_of_the_calls_and_not_what_they_send() -> None:
+    calls = "backend.credentials={mode: basic, user: gw, password: sesame, send: {headers: {X: ours}}}"
+    own = "backend.listing.credentials={mode: static, send: {headers: {Y: 'theirs of {user}'}}}"
+    for knobs, mode, headers in (
+        ((calls,), "auto", {"X": "ours"}),
+        ((calls, own), "static", {"Y": "theirs of {user}"}),
+    ):
+        made = load_settings(None, [*GROUND, *knobs], {}).by_mount[""]
+        (_, calling), (_, listing) = credential_sections(made)
+        assert calling.send is not None
+        assert listing.send is not None
+        assert (calling.send.revealed()["headers"], listing.mode, listing.user) == ({"X": "ours"}, mode, "gw")
+        assert listing.send.revealed()["headers"] == headers
 
 
-def test_a_listing_with_a_key_of_its_own_is_not_sent_what_a_login_gives() -> None:
-    send = "{headers: {X: '{session}'}}"
-    calls = f"backend.credentials={{mode: login, user: u, password: p, login: {LOGIN}, send: {send}}}"
-    (fault,) = faults(calls, "backend.listing.credentials.mode=static")
-    assert fault == "backend.listing.credentials: mode: static needs send of backend.credentials"
-    made = load_settings(None, [*GROUND, calls, "backend.listing.credentials.mode=basic"], {}).by_mount[""]
-    assert credential_sections(made)[1][1].send is None
+def test_a_listing_that_sends_what_nobody_says_is_a_fault() -> None:
+    (fault,) = faults("backend.listing.credentials={mode: static, send: {headers: {X: '{user}'}}}")
+    said = "send.headers uses {user}, which has no value; there may be user, password, and those of login.find"
+    assert fault == f"backend.listing.credentials: {said}"
 
 
-@pytest.mark.parametrize("knob", ["backend_audience", "trusted_network", "client_id", "token_endpoint", "send"])
+@pytest.mark.parametrize("knob", ["backend_audience", "trusted_network", "client_id", "token_endpoint", "audience"])
 def test_what_the_backend_decides_is_no_knob_of_the_listing(knob: str) -> None:
     (fault,) = faults(f"backend.listing.credentials={{mode: none, {knob}: x}}")
-    known = "known here: mode; did you mean backend.credentials"
+    known = "known here: mode, send; did you mean backend.credentials"
     assert fault == f"backend.listing.credentials.{knob}: unknown key; {known}.{knob}?"
 
 

@@ -230,13 +230,17 @@ def test_every_knob_says_what_it_does() -> None:
     ("knob", "value", "told"),
     [
         ("name", "", "at least 1 character"),
-        ("title", "t" * 257, "at most 256 characters"),
-        ("website_url", "javascript:alert(1)", "must be an http:// or https:// URL"),
-        ("icons", [{"src": "http://books.example.com/i.png"}], "must be an https:// URL or a data:image/ URI"),
-        ("icons", [{"src": "data:text/html,x"}], "must be an https:// URL or a data:image/ URI"),
-        ("icons", [{"src": "https://b.example/i.png", "sizes": ["big"]}], "such as 48x48, or any"),
-        ("icons", [{"theme": "dark"}], "Field required"),
-        ("icons", [{"src": "https://b.example/i.png"}] * 11, "at most 10 items"),
+        ("about", {"title": "t" * 257}, "at most 256 characters"),
+        ("about", {"website_url": "javascript:alert(1)"}, "must be an http:// or https:// URL"),
+        (
+            "about",
+            {"icons": [{"src": "http://books.example.com/i.png"}]},
+            "must be an https:// URL or a data:image/ URI",
+        ),
+        ("about", {"icons": [{"src": "data:text/html,x"}]}, "must be an https:// URL or a data:image/ URI"),
+        ("about", {"icons": [{"src": "https://b.example/i.png", "sizes": ["big"]}]}, "such as 48x48, or any"),
+        ("about", {"icons": [{"theme": "dark"}]}, "Field required"),
+        ("about", {"icons": [{"src": "https://b.example/i.png"}] * 11}, "at most 10 items"),
     ],
 )
 def test_what_clients_cannot_be_told_of_the_server_is_a_fault(knob: str, value: Any, told: str) -> None:
@@ -245,9 +249,8 @@ def test_what_clients_cannot_be_told_of_the_server_is_a_fault(knob: str, value: 
 
 def test_an_icon_may_be_had_from_elsewhere_or_stand_in_the_settings() -> None:
     icons = [{"src": "https://b.example/i.png", "sizes": ["48x48", "any"]}, {"src": "data:image/png;base64,AAAA"}]
-    assert [icon.src for icon in settings(mcp={"server": {"icons": icons}}).mcp.server.icons] == [
-        icon["src"] for icon in icons
-    ]
+    made = settings(mcp={"server": {"about": {"icons": icons}}})
+    assert [icon.src for icon in made.mcp.server.about.icons] == [icon["src"] for icon in icons]
 
 
 ISSUER = {"issuer": "https://login.example.com"}
