@@ -222,8 +222,8 @@ class Backend(Section):
     )
     connections: int = knob(
         100,
-        "Most exchanges with the backend at the same time. Four are kept for listings, or a quarter where there are "
-        "fewer than 16. One caller gets at most a third of the others, and a sixth for one tool. One tool gets a "
+        "Maximum number of exchanges with the backend at a time. Four are kept for listings, or a quarter where there "
+        "are fewer than 16. One caller gets at most a third of the others, and a sixth for one tool. One tool gets a "
         "third, or two thirds while it answers.",
         ge=1,
         le=10_000,

@@ -127,7 +127,8 @@ class CatalogSettings(Section):
     )
     page_size: int = knob(
         5000,
-        "Most tools on one page of tools/list; a page also ends at 8 MiB. GET /mcp/tools/list never has more than 50.",
+        "Maximum number of tools on one page of tools/list; a page also ends at 8 MiB. GET /mcp/tools/list never has "
+        "more than 50.",
         ge=1,
         le=5000,
     )

@@ -141,7 +141,7 @@ async def test_an_empty_text_is_the_operators_word_that_there_is_none(
     connect: Connect, backend: ScriptedBackend
 ) -> None:
     lists(backend, INFO)
-    client = await connect("mcp.server={instructions: '', title: ''}")
+    client = await connect("mcp.server={instructions: '', about: {title: ''}}")
     server, instructions = await introduced(client, MODERN)
     assert ("title" in server, instructions) == (False, None)
 
