@@ -52,7 +52,7 @@ class Budget:
 @dataclass(frozen=True, slots=True, eq=False)
 class Rate:
     """Hold a rate of ``count`` calls in a ``period`` (see :data:`PERIODS`), of which ``burst`` may come at once.
-    ``name`` tells whose rate it is: ``call``, ``tool`` or ``client``. ``policy`` is the rate as a header."""
+    ``name`` tells whose rate it is: ``call`` or ``tool``. ``policy`` is the rate as a header."""
 
     name: str
     count: int
@@ -85,7 +85,7 @@ class Quota(Struct):
         if not self.wait:
             return None
         rate = self.rate
-        what = {"tool": "calls of this tool", "client": "calls of all users of this client"}.get(rate.name, "calls")
+        what = "calls of this tool" if rate.name == "tool" else "calls"
         return CallLimited(
             f"Too many {what}: at most {rate.count} per {rate.period}. This call was not made. "
             f"Wait {self.wait} s, then call again; the arguments may stay as they are",
@@ -94,28 +94,22 @@ class Quota(Struct):
 
 
 class CallBudget:
-    """Limit the rate of calls: of each caller, of each OAuth client with ``per_client``, of each caller and tool where
-    the tool has a limit. The burst is a tenth of a rate, but at least ten, and for a tool at most its rate. The store
-    holds what was spent, so a reload with another rate does not reset it."""
+    """Limit the rate of calls: of each caller, of each caller and tool where the tool has a limit. The burst is a tenth
+    of a rate, but at least ten, and for a tool at most its rate. The store holds what was spent, so a reload with
+    another rate does not reset it."""
 
-    def __init__(self, store: Store, per_caller: str, per_client: str | None = None) -> None:
+    def __init__(self, store: Store, per_caller: str) -> None:
         self._store = store
         self._per_caller = read_rate(per_caller, "call")
-        self._per_client = None if per_client is None else read_rate(per_client, "client")
         self._permit = lru_cache(MAX_HANDLES)(self._new_permit)
 
     async def spend(self, caller: Caller, tool: Tool) -> Quota:
         """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.
-        Then the other rates may have been spent for nothing."""
-        principal = caller.principal
-        permit = self._permit(self._per_caller, principal is not None, caller.key)
+        Then the other rate may have been spent for nothing."""
+        permit = self._permit(self._per_caller, caller.principal is not None, caller.key)
         quota = _quota(self._per_caller, permit, await permit.take())
         if tool.limit is not None and not quota.wait:
             quota = await self.spend_tool(caller, tool) or quota
-        if self._per_client is not None and principal is not None and not quota.wait:
-            permit = self._permit(self._per_client, False, principal.issuer, principal.client)
-            shared = _quota(self._per_client, permit, await permit.take())
-            quota = shared if shared.wait else quota
         return quota
 
     async def spend_tool(self, caller: Caller, tool: Tool) -> Quota | None:

@@ -35,6 +35,7 @@ def faults(path: Path | None = None, *overrides: str, **environ: str) -> tuple[s
 
 
 def secret_of(settings: Settings) -> str:
-    value = settings.backend.credentials.value
-    assert value is not None
+    send = settings.backend.credentials.send
+    assert send is not None
+    (value,) = send.headers.values()
     return value.get_secret_value()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import aiohttp
+from yarl import URL
 
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import load_settings
@@ -167,12 +168,13 @@ _AMPLE: Final = ("limits.invocation=100000/second", "limits.concurrent=10000")
 """What lets a test be many callers although it has one address."""
 
 
-_TRANSPORT: Final[ContextVar[str]] = ContextVar("transport", default="auto")
+_TRANSPORT: Final[ContextVar[str]] = ContextVar("transport", default="lean")
 
 
 @contextmanager
 def transport_of_gateways(name: str) -> Iterator[None]:
-    """Let gateways that are made within use this ``backend.transport``."""
+    """Let gateways that are made within use this HTTP client towards the service: ``lean``, or ``session``. The latter
+    serves proxies, so the service is its own: a server takes the absolute form of a request (RFC 9112 §3.2.2)."""
     token = _TRANSPORT.set(name)
     try:
         yield
@@ -184,8 +186,8 @@ def ground(url: str, *settings: str) -> list[str]:
     """What a gateway before ``url`` starts from: free ports, and open to all unless ``settings`` say who may call and
     how often."""
     auth = () if any(setting.startswith("auth.") for setting in settings) else ("auth.mode=off",)
-    way = f"backend.transport={_TRANSPORT.get()}"
-    return [f"backend.url={url}", "server.port=0", "server.admin_port=0", way, *_AMPLE, *auth, *settings]
+    proxy = [f"backend.proxy={URL(url).origin()}"] if _TRANSPORT.get() == "session" else []
+    return [f"backend.url={url}", "server.port=0", "server.admin_port=0", *proxy, *_AMPLE, *auth, *settings]
 
 
 async def built(settings: ServiceSettings) -> Service:

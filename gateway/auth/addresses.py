@@ -79,7 +79,8 @@ def address_refusal(address: str, *, local: bool) -> str | None:
 def reach_of_issuer(issuer: Issuer, *configured: str | None) -> Reach:
     """Return where connections to an issuer may go. The operator chose the origins of the issuer, of its knobs and of
     ``configured``, so these are allowed, also where a document repeats them; any other address is checked."""
-    urls = (issuer.issuer, issuer.jwks_uri, issuer.introspection.endpoint, *configured)
+    known = issuer.metadata
+    urls = (issuer.issuer, known.jwks_uri, known.introspection_endpoint, *configured)
     refuses = partial(address_refusal, local=_on_loopback(issuer.issuer))
     return Reach(refuses, frozenset(url for url in urls if url is not None))
 

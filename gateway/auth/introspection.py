@@ -69,14 +69,14 @@ class IntrospectionVerifier:
 
     async def endpoint(self) -> str:
         """Return the URL of the introspection endpoint. Raises :class:`FetchFailed`."""
-        configured = self._policy.issuer.introspection.endpoint
+        configured = self._policy.issuer.metadata.introspection_endpoint
         if configured is not None:
             return configured
         if self._is_google:
             return GOOGLE
         found = (await self._keys.get_metadata()).introspection_endpoint
         if found is None:
-            raise FetchFailed("its metadata have no introspection_endpoint; set auth.issuers.introspection.endpoint")
+            raise FetchFailed("its metadata have no introspection_endpoint; set auth.issuers.metadata")
         return found
 
     @contextmanager

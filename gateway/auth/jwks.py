@@ -149,7 +149,7 @@ class IssuerKeys:
             self.first_attempt_over.set()
 
     async def _fetch_keys(self) -> tuple[KeySet, float]:
-        uri = self.issuer.jwks_uri
+        uri = self.issuer.metadata.jwks_uri
         if uri is None:
             try:
                 self._metadata = self._metadata or await self._discover()
@@ -158,7 +158,7 @@ class IssuerKeys:
                 self._metadata = None
                 raise
             if uri is None:
-                raise FetchFailed("its metadata have no jwks_uri; set auth.issuers.jwks_uri")
+                raise FetchFailed("its metadata have no jwks_uri; set auth.issuers.metadata")
         answer = await self._get_document(uri)
         try:
             keys = parse_key_set(jsonrpc.decode(answer.body))
@@ -206,7 +206,7 @@ class IssuerKeys:
 
     def _record_failure(self, reason: str) -> None:
         self.failure = reason
-        if self.issuer.jwks_uri is None:
+        if self.issuer.metadata.jwks_uri is None:
             self._metadata = None  # discovered again, in case the issuer moved its keys
         self._failures += 1
         self._refresh_at = self._clock() + retry_delay(self._failures)

@@ -97,8 +97,8 @@ def build_resource_metadata(
         "bearer_methods_supported": ["header"],
         "resource_name": name,
     }
-    if settings.mcp.server.website_url:
-        document["resource_documentation"] = settings.mcp.server.website_url
+    if website := settings.mcp.server.about.website_url:
+        document["resource_documentation"] = website
     if settings.auth.dpop != "off":
         document["dpop_signing_alg_values_supported"] = ALGORITHMS
         document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"

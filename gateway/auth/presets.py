@@ -178,7 +178,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
             advice=(
                 "create a consumer for MCP clients alone, and name its client id under audiences",
                 "issuer is iss as tokens have it, with the slash at its end",
-                "jwks_uri is the site's /oauth/jwks where its metadata do not say so, or name another issuer",
+                "metadata.jwks_uri is the site's /oauth/jwks where its own do not say so, or name another issuer",
             ),
         ),
         Preset(

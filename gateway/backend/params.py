@@ -8,7 +8,6 @@ marked read-only or idempotent. For other tools the error says what to configure
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -29,20 +28,11 @@ _OTHER: Final = {Structure.BY_NAME: Structure.BY_POSITION, Structure.BY_POSITION
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ParamConventions:
-    """Hold what ``backend.params`` says of all calls: leading values, and whether ``params`` is always sent."""
-
-    prefix: tuple[Any, ...] = ()
-    always: bool = False
-
-
 class ParamStructures:
     """Call methods with the structure of ``params`` that each takes. Remember what was learned of ``most`` methods.
     ``after_learning`` is called with each method, its endpoint and its structure. It may not raise."""
 
-    def __init__(self, conventions: ParamConventions, most: int = MAX_REMEMBERED) -> None:
-        self._conventions = conventions
+    def __init__(self, most: int = MAX_REMEMBERED) -> None:
         self._learned: LRUCache[tuple[str, str | None], Structure] = LRUCache(most)
         self.after_learning: Callable[[str, str | None, Structure], None] = lambda *_: None
 
@@ -74,7 +64,7 @@ class ParamStructures:
         if not binding.structure_is_known:
             structure = self._learned.get((binding.method, binding.endpoint))
         if structure is not None:
-            return send(build_params(binding, arguments, self._conventions, structure))
+            return send(build_params(binding, arguments, structure))
         return self._call_to_learn(binding, arguments, send, may_repeat)
 
     async def _call_to_learn(
@@ -84,7 +74,7 @@ class ParamStructures:
         send: Callable[[ParamsValue], Awaitable[Any]],
         may_repeat: Callable[[Reason], bool],
     ) -> Any:
-        params = build_params(binding, arguments, self._conventions)
+        params = build_params(binding, arguments)
         try:
             result = await send(params)
         except ParamsRefused as refusal:
@@ -105,7 +95,7 @@ class ParamStructures:
     ) -> Any:
         other = _OTHER[binding.structure]
         try:
-            params = build_params(binding, arguments, self._conventions, other)
+            params = build_params(binding, arguments, other)
         except InvalidArguments:  # they do not fit the other structure
             raise refusal from None
         if not may_repeat(Reason.PARAMS_REFUSED):
@@ -127,9 +117,7 @@ class ParamStructures:
         self.after_learning(binding.method, binding.endpoint, structure)
 
 
-def build_params(
-    binding: Binding, arguments: Mapping[str, Any], conventions: ParamConventions, structure: Structure | None = None
-) -> ParamsValue:
+def build_params(binding: Binding, arguments: Mapping[str, Any], structure: Structure | None = None) -> ParamsValue:
     """Return ``params``, or None where the member is left out. ``structure`` replaces the binding's.
 
     A method that declares parameters always gets ``params``, empty or not, since services crash without it; one that
@@ -143,17 +131,11 @@ def build_params(
     if binding.spread_argument is not None and isinstance(arguments.get(binding.spread_argument), dict):
         arguments = arguments[binding.spread_argument]
     elif structure is _BY_POSITION:
-        values = list(conventions.prefix) + _positional_values(binding, arguments)
-        return values if values or binding.declares_parameters or conventions.always else None
-    in_list = structure is _BY_NAME_IN_LIST
-    if in_list and (arguments or binding.declares_parameters):
-        return [*conventions.prefix, dict(arguments)]
-    if in_list or conventions.prefix:
-        values = [*conventions.prefix, dict(arguments)] if arguments else [*conventions.prefix]
-        return values if values or conventions.always else None
-    if arguments or binding.declares_parameters or conventions.always:
-        return dict(arguments)
-    return None
+        values = _positional_values(binding, arguments)
+        return values if values or binding.declares_parameters else None
+    if not (arguments or binding.declares_parameters):
+        return None
+    return [dict(arguments)] if structure is _BY_NAME_IN_LIST else dict(arguments)
 
 
 def _with_defaults(binding: Binding, structure: Structure, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -27,17 +27,22 @@ _REMEDY: Final = "correct the entry in the backend's listing, or name it in cata
 
 
 class Builder:
-    """Build catalogs. Equal tools of successive catalogs are one object, so that their cached digests stay."""
+    """Build catalogs. Equal tools of successive catalogs are one object, so that their cached digests stay.
+    ``leading_params`` says that the credential of calls stands before their params."""
 
-    def __init__(self, params: Params, validators: ValidatorCache, pins: Pins | None = None) -> None:
+    def __init__(
+        self, params: Params, validators: ValidatorCache, pins: Pins | None = None, *, leading_params: bool = False
+    ) -> None:
         self._params = params
+        self._leading_params = leading_params
         self._validators = validators
         self._pins = pins
         self._tools: LRUCache[str, Tool] = LRUCache(20_000)
 
     async def build_catalog(self, listing: Listing, settings: CatalogSettings) -> Catalog:
         curation, draft = Curation(settings), _CatalogDraft(self._pins, listing.quarantined)
-        policy = ToolPolicy(self._params, settings.trust_annotations, listing.form, listing.by_position)
+        all_tools = settings.trust_annotations, listing.form, listing.by_position, self._leading_params
+        policy = ToolPolicy(self._params, *all_tools)
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         methods = draft.drop_unreviewed(methods)
         # These steps go over all methods at once and would block the loop; a thread lets others run every 5 ms.

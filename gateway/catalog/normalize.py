@@ -54,6 +54,8 @@ from gateway.text import excerpt, truncate
 
 SPREAD: Final = "params"
 MAX_META: Final = 4096
+_CAPABILITIES: Final = ("elicitation", "roots", "sampling")
+"""Words of ``catalog.tools.*.mcp`` that are capabilities of clients."""
 _NAMED: Final = (Structure.BY_NAME, Structure.BY_NAME_IN_LIST)
 _KEYWORDS_WITHOUT_PARAMETERS: Final = {
     "type", "properties", "additionalProperties", "required", "title", "description", "$schema"
@@ -70,6 +72,7 @@ class ToolPolicy:
     trust_annotations: bool = False
     form: MessageForm = field(default_factory=MessageForm)
     by_position: bool = False
+    leading_params: bool = False
 
 
 def build_tool(
@@ -119,9 +122,9 @@ def build_tool(
         scopes=method.scopes if override.scopes is None else frozenset(override.scopes),
         auth_level=_auth_level(method.annotations) if override.scopes is None else "required",
         headers=mirrored_headers,
-        requires=override.requires,
-        returns_blocks=override.content == "blocks",
-        input_required=override.input_required,
+        requires={word: {} for word in override.mcp if word in _CAPABILITIES},
+        returns_blocks="blocks" in override.mcp,
+        input_required="input_required" in override.mcp,
         confirm=_needs_confirmation(annotations, override),
         limit=override.limit,
         binding=_binding(method, structure, whole, renamed, defaults, override, policy),
@@ -173,8 +176,8 @@ def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> St
         return Structure(params.structure)
     if method.structure not in (Structure.EITHER, Structure.UNKNOWN):
         return method.structure
-    if params.prefix or policy.form.version is Version.ONE:
-        return Structure.BY_POSITION  # a prefix is positional, and JSON-RPC 1.0 has nothing else
+    if policy.leading_params or policy.form.version is Version.ONE:
+        return Structure.BY_POSITION  # what stands before params is positional, and JSON-RPC 1.0 has nothing else
     if method.structure is Structure.EITHER:
         return Structure.BY_NAME
     if method.parameters is None and method.input_schema is None:
@@ -239,7 +242,7 @@ def _output_schema(
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Return the output schema, or None and the fault for which it is dropped, if any."""
     # A listing describes the whole result. For a result that is MCP content, the schema is of structuredContent alone.
-    declared: Schema | None = None if override.content == "blocks" else method.result
+    declared: Schema | None = None if "blocks" in override.mcp else method.result
     if override.output_schema is not None:
         declared = override.output_schema
     if declared is None or isinstance(declared, bool) or not declared:

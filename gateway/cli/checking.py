@@ -277,8 +277,8 @@ class Findings:
         knob = settings.knob(f"auth.issuers.{len(self.issuers) - 1}")
         if any(words in text for words in ("HTTP 5", "connection refused", "no answer", "cannot be resolved")):
             text += f"; start the issuer or look into its log, or correct {knob}"
-        elif settings.auth.issuers[len(self.issuers) - 1].jwks_uri is not None:
-            text += f"; correct {knob}.jwks_uri, the address of its keys"
+        elif settings.auth.issuers[len(self.issuers) - 1].metadata.jwks_uri is not None:
+            text += f"; correct {knob}.metadata.jwks_uri, the address of its keys"
         else:
             text += f"; {knob}.issuer must be the iss of its tokens: no address of keys, metadata or a login page"
         self.faults.append(text)

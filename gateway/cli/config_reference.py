@@ -17,13 +17,14 @@ from gateway.listing.dialect import PARTS, Dialect
 from gateway.listing.probe import DIALECTS
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Credentials, ListingCredentials, Settings
-from gateway.settings.paths import as_written, documents, knobs, model_of
+from gateway.settings.paths import as_written, documents, element_of, knobs, model_of
 from gateway.settings.services import ServiceSections
 
 _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _ID: Final = "urn:jsonrpc-mcp-gateway:gateway.schema.json"
 _MODES: Final = (Credentials.model_fields["mode"], ListingCredentials.model_fields["mode"])
 _SERVICES: Final = "services"
+_TOOLS: Final = "catalog.tools"
 _RELOAD: Final = (
     f"all but {' and '.join(f'`{prefix}*`' for prefix in config.RESTART)}, of which it applies",
     f"{', '.join(f'`{knob}`' for knob in config.LIVE)} alone;",
@@ -128,6 +129,18 @@ def _section(name: str, field: FieldInfo, indent: str, path: str) -> Iterator[st
             continue
         yield f"{inner}# {_meaning(knob)}"
         yield f"{inner}{key}: {_as_yaml(_EXAMPLES[where] if where in _EXAMPLES else _default(knob))}"
+        if where == _TOOLS:
+            yield from _override(knob, inner)
+
+
+def _override(field: FieldInfo, indent: str) -> Iterator[str]:
+    """Yield the knobs of one tool as comments: there is no override by default."""
+    model = element_of(field)
+    assert model is not None  # noqa: S101, it is a map of sections
+    yield f"{indent}#   method.or.pattern.*:"
+    for name, knob in model.model_fields.items():
+        yield f"{indent}#     # {_meaning(knob)}"
+        yield f"{indent}#     {name}: {_as_yaml(_default(knob))}"
 
 
 def _markdown() -> str:
@@ -148,7 +161,7 @@ def _markdown() -> str:
         "In the environment and in `--set`, text is used as it is, without quotes; an empty one means null where that",
         "is the default. Numbers, booleans, durations, lists, maps and JSON are YAML there as in the file.",
         "A text may also be in a file of its own, whose content is used as it is, without its last newline:",
-        "`GATEWAY__BACKEND__CREDENTIALS__VALUE_FILE=/run/secrets/backend` sets `backend.credentials.value`.",
+        "`GATEWAY__BACKEND__CREDENTIALS__PASSWORD_FILE=/run/secrets/backend` sets `backend.credentials.password`.",
         "",
         "Durations are `500ms`, `30s`, `5m`, `1h`, `1d`; sizes `512KiB`, `1MiB`. A bare number is seconds, or bytes.",
         "",

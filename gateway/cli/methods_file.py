@@ -48,7 +48,7 @@ def _head(settings: ServiceSettings, listing: Listing) -> Iterator[str]:
     if listing.form.version is Version.ONE:
         yield f'#   {knob("backend.version")}: "1.0"'
     elif listing.form.always_params:
-        yield f"#   {knob('backend.params.always')}: true"
+        yield f"#   {knob('backend.version')}: 2.0-with-params"
     if listing.form.integer_ids:
         yield f"#   {knob('backend.ids')}: integer"
     yield "# docs/listings.md describes the form. The parameters of a method are written so, in order:"

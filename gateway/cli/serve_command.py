@@ -25,7 +25,7 @@ from gateway.telemetry import logs
 @click.pass_obj
 def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
     """Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."""
-    server, log = settings.server, settings.telemetry.log
+    server, level = settings.server, settings.telemetry.log.level
 
     def guide(port: int) -> None:
         terminal.guide(settings, port, given)
@@ -33,15 +33,15 @@ def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
     try:
         inheritance = inherit(os.environ)
         if inheritance is not None:
-            logs.configure(log.level, log.format, inheritance.number)
+            logs.configure(level, worker=inheritance.number)
             run(serving.serve(settings, source, inheritance=inheritance))
         elif server.workers > 1:
-            logs.configure(log.level, log.format)
+            logs.configure(level)
             # The command line that started this process. It does no work that would need a faster loop.
             code = asyncio.run(parent.serve(settings, (sys.executable, *sys.orig_argv[1:]), guide))
             raise SystemExit(code)
         else:
-            logs.configure(log.level, log.format)
+            logs.configure(level)
             run(serving.serve(settings, source, guide))
     except (ConfigError, SecretError, NotAWorker) as error:
         fail(UNUSABLE, str(error))

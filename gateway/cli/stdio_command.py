@@ -57,7 +57,7 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
     try:
         service = _with_token(service, token)
         incoming, outgoing = claim_streams()
-        logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
+        logs.configure(settings.telemetry.log.level)
         run(_serve_until_signal(service, token, incoming, outgoing))
     except ConfigError as error:
         fail(UNUSABLE, *error.faults)
@@ -93,7 +93,8 @@ def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
     if credentials.mode != "auto":
         knob = settings.knob("backend.credentials")
         raise ConfigError([f"A token is given, but nothing takes it: auth.mode is off, and {knob} has its own"])
-    values = {**credentials.model_dump(exclude_unset=True), "mode": "static", "value": f"Bearer {given}"}
+    values = {**credentials.model_dump(exclude_unset=True), "mode": "static"}
+    values["send"] = {"headers": {"Authorization": f"Bearer {given}"}}
     try:
         section = type(credentials).model_validate(values)
     except ValueError:  # whose text has the token

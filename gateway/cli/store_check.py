@@ -12,7 +12,7 @@ from gateway.store import StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 
 CAUSES: Final = (
-    ("Authentication", "It refuses the user or the password.", "Correct store.username and store.password."),
+    ("Authentication", "It refuses the user or the password.", "Correct store.password, and the user in store.url."),
     ("NoPermission|can't publish", "Its user lacks a right.", "Give it the rights that docs/deployment.md names."),
     ("certificate verify", "Its TLS certificate is not trusted.", "Set store.ca_file to the authority that signed it."),
     (r"Error -\d", "The name of its host cannot be resolved.", "Correct the host in store.url."),

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from gateway.config.left import successor
 from gateway.config.references import ConfigReferences, UnresolvedReference, read_text, read_yaml_with_references
 from gateway.config.strict_yaml import NotYaml, read_yaml
 from gateway.settings import Settings
@@ -110,7 +111,8 @@ class Layers:
         plain = name.removesuffix(_FILE_SUFFIX)
         knob = find_knob([*path[:-1], path[-1].removesuffix(_FILE_SUFFIX.lower())]) if plain != name else None
         if knob is None:
-            self.faults.append(f"{name}: is not a knob{_suggestion(path)}")
+            gone = successor(path) or successor([*path[:-1], path[-1].removesuffix(_FILE_SUFFIX.lower())])
+            self.faults.append(f"{name}: {gone or f'is not a knob{_suggestion(path)}'}")
         elif not knob.is_text:
             self.faults.append(f"{name}: only a text can be in a file of its own; write ${{file:...}} in {plain}")
         elif plain in self._environ:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from gateway import credentials
 from gateway.auth.audiences import shared_audience_faults
 from gateway.config.layers import SERVER_FILES, SERVICE_FILES, Layers
+from gateway.config.left import successor
 from gateway.settings import ServiceSettings, Settings
 from gateway.settings.paths import Key, as_written, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
@@ -40,12 +41,13 @@ _OTHERS: Final = {"listen": "server.port", "server.listen": "server.port", "serv
                   "upstream": "backend.url", "backend.host": "backend.url", "backend.port": "backend.url",
                   "backend.auth": "backend.credentials", "auth.audience": "auth.issuers.*.audiences",
                   "store.host": "store.url", "store.port": "store.url", "auth.enabled": "auth.mode",
+                  "auth.jwks_uri": "auth.issuers.*.metadata",
                   "backend.headers": "backend.credentials.send", "log_level": "telemetry.log.level"}  # fmt: skip
 """Our knobs by the names that they have in other programs."""
-RESTART: Final = ("server.", "store.", "telemetry.")
+RESTART: Final = ("server.", "store.")
 """Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
-other knobs belong to a service, which a reload replaces as a whole."""
-LIVE: Final = ("server.allowed_hosts", "server.allowed_origins", "telemetry.log.level")
+other knobs but the level of the log, which it applies, belong to a service, which a reload replaces as a whole."""
+LIVE: Final = ("server.allowed_hosts", "server.allowed_origins")
 
 
 class ConfigError(Exception):
@@ -168,7 +170,7 @@ def _missing_knob(location: tuple[Key, ...]) -> tuple[Key, ...]:
 def _message(detail: Mapping[str, Any], where: tuple[Key, ...]) -> str:
     """Return the words for a fault of pydantic's at the knob ``where``."""
     if detail["type"] == "extra_forbidden":
-        return f"unknown key{_suggestion(where)}"
+        return successor(where) or f"unknown key{_suggestion(where)}"
     if detail["type"] == "literal_error":
         words = re.findall("'(.*?)'", detail["ctx"]["expected"])
         return f"must be one of {', '.join(words)}{did_you_mean(detail['input'], words)}"

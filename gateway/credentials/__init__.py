@@ -82,9 +82,11 @@ def section_faults(section: Credentials | ListingCredentials, shared: str = "") 
         yield f"mode: {section.mode} needs {', '.join(' or '.join(knobs) for knobs in missing)}{of}"
     for knob in mode.refuses:
         # A listing's section that was completed from that of calls also has what only the mode of calls uses.
-        if getattr(section, knob, None) is not None and not (shared and knob not in ListingCredentials.model_fields):
+        if getattr(section, knob, None) is not None and not shared:
             fitting = ", ".join(other.name for other in _ALL_MODES if any(knob in group for group in other.needs))
             yield f"mode: {section.mode} takes no {knob}, which is for mode: {fitting}"
+    if isinstance(section, Credentials) and shared:
+        yield from section.name_faults()
 
 
 def credential_faults(settings: ServiceSettings) -> list[str]:

@@ -14,7 +14,7 @@ class BasicCredential(FixedCredential):
     shows = "a user name and a password (RFC 7617), the same for every caller"
     sends_own_secret = True
     needs = (("user",), ("password",))
-    refuses = ("value", "login")
+    refuses = ("login",)
 
     def __init__(self, tokens: TokenClient) -> None:
         super().__init__(tokens)

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gateway.backend.redaction import looks_secret
+from gateway.backend.redaction import looks_secret, secrets_in_headers
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.grants import TokenClient
 from gateway.errors import GatewayError
 from gateway.model import Caller
 from gateway.settings import Credentials, Send, ServiceSettings
 from gateway.settings.knobs import texts_in
-from gateway.settings.templates import fill
+from gateway.settings.templates import fill, names_in
 
 
 class Credential(ABC):
@@ -34,7 +34,7 @@ class Credential(ABC):
     """True if the HTTP client answers challenges of the service with the user and the password."""
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of knobs in its section. Of each group at least one must be set, and not to an empty text."""
-    refuses: ClassVar[tuple[str, ...]] = ("value", "user", "password", "login", "send")
+    refuses: ClassVar[tuple[str, ...]] = ("user", "password", "login", "send")
     """Knobs in its section that must not be set."""
 
     def __init__(self, tokens: TokenClient) -> None:
@@ -72,12 +72,13 @@ class Credential(ABC):
 
     def secrets(self) -> tuple[str, ...]:
         """Return what must never appear in an answer or a log: the section's secrets, also without a scheme before."""
-        both = (self._settings.client_secret, self._settings.value)
-        texts = [secret.get_secret_value() for secret in both if secret is not None]
-        given = [] if self._settings.password is None else [self._settings.password.get_secret_value()]
-        given += texts_in([] if self._settings.send is None else self._settings.send.revealed())
+        known, password = self._settings.client_secret, self._settings.password
+        given = [] if password is None else [password.get_secret_value()]
+        sent = (self._settings.send or Send()).revealed()
+        fixed = {name: value for name, value in sent["headers"].items() if not any(names_in(value))}
+        given += (*texts_in(sent), *secrets_in_headers(fixed))
         given += () if self._settings.login is None else self._settings.login.secrets()
-        return (*(part for text in texts for part in (text, text.rpartition(" ")[2])), *filter(looks_secret, given))
+        return (*(() if known is None else [known.get_secret_value()]), *filter(looks_secret, given))
 
     def _given(self) -> dict[str, str | int]:
         """Return the values that every template may use."""

@@ -18,7 +18,7 @@ class DigestCredential(FixedCredential):
     shows = "an answer to the service's challenge (HTTP Digest, RFC 7616)"
     answers_challenges = True
     needs = (("user",), ("password",))
-    refuses = ("value", "login")
+    refuses = ("login",)
 
     def __init__(self, tokens: TokenClient) -> None:
         super().__init__(tokens)
@@ -30,6 +30,4 @@ class DigestCredential(FixedCredential):
         if modes.calls is not modes.listing:
             where = settings.knob("backend.listing.credentials.mode")
             yield f"{where}: with {cls.name} for one of listing and calls, both need it; leave this at auto"
-        if settings.backend.transport == "lean":
-            yield f"{settings.knob('backend.transport')}: lean cannot answer HTTP Digest; leave this at auto"
         yield from colon_faults(settings)

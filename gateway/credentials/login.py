@@ -65,7 +65,7 @@ class LoginCredential(Credential):
     shows = "what a login call of the service gives: a token, a cookie"
     sends_own_secret = True
     needs = (("login",), ("send",))
-    refuses = ("value",)
+    refuses = ()
 
     def __init__(self, tokens: TokenClient, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(tokens)

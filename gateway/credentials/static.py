@@ -10,11 +10,9 @@ class StaticCredential(FixedCredential):
     name = "static"
     shows = "fixed headers or keys, the same for every caller"
     sends_own_secret = True
-    needs = (("value", "send"),)
+    needs = (("send",),)
     refuses = ("login",)
 
     def __init__(self, tokens: TokenClient) -> None:
         super().__init__(tokens)
-        value = self._settings.value
-        headers = {} if value is None else {self._settings.header: value.get_secret_value()}
-        self._parts = parts_to_send(self._settings.send, self._given(), headers=headers)
+        self._parts = parts_to_send(self._settings.send, self._given())

@@ -22,7 +22,7 @@ class Catalogs:
         self._by_digest: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
 
     async def build_catalog(self, listing: Listing) -> Catalog:
-        """Return the catalog of a listing. Raises :class:`~gateway.listing.dialect.NoListing` beyond ``max_tools``."""
+        """Return the catalog of a listing. Raises :class:`~gateway.listing.dialect.NoListing` beyond ``MAX_TOOLS``."""
         check_listing_size(listing, self._settings)
         catalog = self._by_listing.get(listing.digest) if listing.digest else None
         if catalog is None:

@@ -3,7 +3,7 @@
 A fresh catalog is returned. A stale one is returned, and one refresh runs in the background. Where there is none, all
 callers wait for one refresh, for a bounded time. Where a refresh fails, the last good catalog serves until
 ``max_stale``, then the operator's fallback, else 503 with Retry-After: never an empty list, which clients would accept.
-A listing that shrinks has to be confirmed, one beyond ``max_tools`` is refused, a tool that vanishes can be called for
+A listing that shrinks has to be confirmed, one beyond 5000 tools is refused, a tool that vanishes can be called for
 another ``ttl``, and a broken output schema is left out.
 """
 

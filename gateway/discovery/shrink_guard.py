@@ -2,7 +2,7 @@
 
 A sudden change is more often a fault of the backend than a decision of its operator. A listing that is empty, or lost
 more than half of its tools and ten at least, is accepted once the backend has repeated it for :data:`CONFIRMED_AFTER`;
-until then the last good one serves. A listing beyond ``catalog.max_tools`` is never used.
+until then the last good one serves. A listing beyond :data:`MAX_TOOLS` is never used.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from gateway.settings import CatalogSettings
 CONFIRMED_AFTER: Final = 60.0
 """Seconds for which a listing that shrank has to stay so."""
 RETRY_AFTER: Final = CONFIRMED_AFTER / 4
+MAX_TOOLS: Final = 5000
+"""Methods that one service may offer."""
 _MANY: Final = 10
 
 
@@ -42,11 +44,11 @@ class ShrinkGuard:
 
 
 def check_listing_size(listing: Listing, settings: CatalogSettings) -> None:
-    """Raise :class:`NoListing` for more methods than ``max_tools``, before any tool is built of them."""
-    if len(listing.methods) <= settings.max_tools:
+    """Raise :class:`NoListing` for more methods than :data:`MAX_TOOLS`, before any tool is built of them."""
+    if len(listing.methods) <= MAX_TOOLS:
         return
     offers = Curation(settings).offers
     offered = sum(offers(method.name) for method in listing.methods)
-    if offered > settings.max_tools:
-        what = f"{offered} methods to offer, more than catalog.max_tools ({settings.max_tools})"
-        raise NoListing([Step("the listing", SourceAnswer(f"{what}; narrow catalog.include, or raise the bound"))])
+    if offered > MAX_TOOLS:
+        what = f"{offered} methods to offer, more than {MAX_TOOLS}; narrow catalog.include"
+        raise NoListing([Step("the listing", SourceAnswer(what))])

@@ -18,6 +18,8 @@ from gateway.model import Caller, View
 from gateway.store import Store
 
 Key = TypeVar("Key")
+MAX_INTERVAL: Final = 10.0
+"""Seconds between two notices, or the heartbeat where that is less."""
 SESSION_ENDED: Final = "session-ended"
 """The topic of sessions that ended; a notice is the id, which is the client of the session's streams."""
 _SLICE: Final = 50

@@ -39,7 +39,7 @@ def open_transport(
     backend = settings.backend
     user, password = backend.credentials.user, backend.credentials.password
     if not digest or user is None or password is None:
-        if backend.transport == "session" or backend.proxy is not None:
+        if backend.proxy is not None:
             return Outbound(connections=0, tls=tls, proxy=backend.proxy, headers=headers, reserve=reserve)
         return LeanTransport(tls=tls, headers=headers, reserve=reserve)
     secret = password.get_secret_value()

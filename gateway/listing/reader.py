@@ -130,14 +130,14 @@ class ListingReader:
 
 def form_of(settings: Backend) -> MessageForm:
     """Return the configured message form, or the first one to try."""
-    form = ONE if settings.version == "1.0" else ALWAYS if settings.params.always else PLAIN
+    form = {"1.0": ONE, "2.0-with-params": ALWAYS}.get(settings.version, PLAIN)
     return replace(form, integer_ids=settings.ids == "integer")
 
 
 def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
     """Return the message forms to try where the backend does not understand the first."""
     first = form_of(settings)
-    others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,), "1.0": ()}[settings.version]
+    others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,)}.get(settings.version, ())
     forms = [replace(form, integer_ids=first.integer_ids) for form in others]
     if settings.ids == "auto":
         forms.append(replace(first, integer_ids=True))

@@ -47,13 +47,13 @@ class Introduction:
 
     def server_info(self, service: ServiceInfo) -> ServerInfo:
         """Return the description of the server for this service."""
-        own = self._configured
+        own, about = self._configured, self._configured.about
         members = {
             "name": own.name or service.title or self._name,
-            "title": service.title if own.title is None else own.title,
+            "title": service.title if about.title is None else about.title,
             "version": service.version or self._version,
-            "websiteUrl": own.website_url or service.website,
-            "icons": [_icon(icon) for icon in own.icons],
+            "websiteUrl": about.website_url or service.website,
+            "icons": [_icon(icon) for icon in about.icons],
         }
         instructions = service.description if own.instructions is None else own.instructions
         return ServerInfo({name: value for name, value in members.items() if value}, instructions)

@@ -20,7 +20,7 @@ from gateway.auth.refusals import InvalidToken
 from gateway.backend.admission import CallAdmission, ListingAdmission, Traffic
 from gateway.backend.client import HEADERS, BackendClient
 from gateway.backend.error_redaction import ErrorRedactor
-from gateway.backend.params import ParamConventions, ParamStructures
+from gateway.backend.params import ParamStructures
 from gateway.catalog.build import Builder
 from gateway.catalog.pages import PageCache
 from gateway.concurrency.background import Background
@@ -32,6 +32,7 @@ from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.discovery_notices import DiscoveryNotices
 from gateway.discovery.shared_listing import SharedListing, backend_digest
+from gateway.discovery.subscriptions import MAX_INTERVAL
 from gateway.discovery.tool_search import SEARCH_CATALOG, builtin_tools
 from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder
@@ -94,7 +95,7 @@ class Service:
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets())
-        self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
+        self.secrets = (*sent, *settings.catalog.secrets())
         way = ListingAdmission(self.outbound, self.knowledge.traffic)
         room = mount.held.reserve_listing
         self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect, room)
@@ -206,7 +207,8 @@ class Service:
         subscriptions, settings = self._mount.subscriptions, self.settings
         if before is not None:
             self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
-        subscriptions.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat, self._store)
+        heartbeat = settings.mcp.heartbeat
+        subscriptions.follow(self.discovery, min(MAX_INTERVAL, heartbeat), heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
         self._mount.concurrency.most = settings.limits.concurrent
         if before is None:
@@ -234,10 +236,7 @@ class Service:
         """Return what the predecessor found out about the same backend, or nothing yet."""
         if self._before is not None and self.same_backend:
             return self._before.knowledge
-        params = self.settings.backend.params
-        prefix = tuple(secret.get_secret_value() for secret in params.prefix)
-        conventions = ParamConventions(prefix, params.always)
-        return Knowledge(ParamStructures(conventions), Traffic(self.settings.connections))
+        return Knowledge(ParamStructures(), Traffic(self.settings.connections))
 
     def _tokens(self, section: Credentials) -> TokenClient:
         return TokenClient(
@@ -246,9 +245,10 @@ class Service:
 
     def _discovery(self, callers_own: bool) -> Discovery:
         backend = self.settings.backend
+        leading = backend.credentials.send is not None and bool(backend.credentials.send.params)
         discovery = Discovery(
             self.shared_listing.fetch_listing,
-            Builder(backend.params, self.knowledge.validators, pins=self.files.pins),
+            Builder(backend.params, self.knowledge.validators, pins=self.files.pins, leading_params=leading),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # for one under way, and then for its own
@@ -272,11 +272,15 @@ class Service:
         return Invocation(
             self.discovery,
             Forwarder(client, credential, knowledge.param_structures, knowledge.traffic.resends, backend.timeout),
-            knowledge.validators, InputRequests(self._keys, self._store), self.access,
-            CallBudget(self._store, limits.invocation, limits.client),
-            Budget(self._store, "discovery", limits.discovery), self._mount.concurrency,
-            builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {}, name_style,
-        )  # fmt: skip
+            knowledge.validators,
+            InputRequests(self._keys, self._store),
+            self.access,
+            CallBudget(self._store, limits.invocation),
+            Budget(self._store, "discovery", limits.discovery),
+            self._mount.concurrency,
+            builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {},
+            name_style,
+        )
 
     async def _visible(self, caller: Caller) -> Catalog:
         """Return the tools that a caller may call."""

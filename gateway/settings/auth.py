@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
-from gateway.settings.knobs import Section, http_url, is_loopback, knob
+from gateway.settings.knobs import Document, Section, http_url, is_loopback, knob
 from gateway.units import Duration
 
 SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,1000}")
@@ -52,8 +52,14 @@ class ClientSecret(Section):
 class Introspection(ClientSecret):
     """Token introspection (RFC 7662): the gateway asks the authorization server about each token."""
 
-    endpoint: SecureUrl | None = knob(None, "Introspection endpoint. Absent: the one in the issuer's metadata.")
     cache: Duration = knob(60.0, "Time for which an answer counts. A revocation takes effect that late.", ge=0, le=3600)
+
+
+class KnownMetadata(Document):
+    """Members of an issuer's metadata (RFC 8414), for issuers that publish none, or not these."""
+
+    jwks_uri: SecureUrl | None = knob(None, "URL of the signing keys.")
+    introspection_endpoint: SecureUrl | None = knob(None, "Endpoint that introspection asks.")
 
 
 class Issuer(Section):
@@ -76,7 +82,9 @@ class Issuer(Section):
         "Ask the issuer about each token instead of verifying its signature. On where this is given, even as {}, or "
         "with preset google.",
     )
-    jwks_uri: SecureUrl | None = knob(None, "URL of the issuer's signing keys. Absent: the one in its metadata.")
+    metadata: KnownMetadata = knob(
+        KnownMetadata, "What the issuer's own metadata do not say: {jwks_uri: https://…, introspection_endpoint: …}."
+    )
     token_types: tuple[str, ...] = knob((), "Accepted values of typ in a token's header. Absent: those of the preset.")
     scope_claims: tuple[str, ...] = knob(
         (), "Claims that hold scopes, with dots for nested ones (realm_access.roles). Absent: those of the preset."

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, ValidationInfo, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
 from gateway.settings.auth import ClientSecret, SecureUrl
 from gateway.settings.custom import CustomListing
-from gateway.settings.knobs import HttpUrl, Section, knob, texts_in
-from gateway.settings.sending import GIVEN, HeaderName, Login, Send, is_header_value
+from gateway.settings.knobs import Document, HttpUrl, Section, knob
+from gateway.settings.sending import GIVEN, Login, Send
 from gateway.settings.templates import names_in
 from gateway.units import Duration, Size
 
 AnyCredentials = TypeVar("AnyCredentials", bound=Section)
 
 
-class Tls(Section):
+class Tls(Document):
     """TLS of the connection to the backend."""
 
     ca_file: str | None = knob(None, "CA bundle (PEM) to trust for the backend, instead of the system's.")
@@ -40,29 +40,11 @@ class Params(Section):
         "where a parameter's name cannot be a key; a tool that is marked read-only or idempotent under catalog.tools "
         "is then also tried with the other structure. by-name-in-list: one object as the only element of a list.",
     )
-    prefix: tuple[Secret[JsonValue], ...] = knob(
-        (), 'Values before the positional params of every call, e.g. ["token:${ARIA2_SECRET}"] for aria2.'
-    )
     send_defaults: bool = knob(
         False,
         "Send the listing's default for each argument that a caller leaves out; by position, up to the first argument "
         "without a default. For services that declare defaults but do not apply them.",
     )
-    always: bool = knob(False, "Send params even to a method without parameters. Some services require it.")
-
-    def secrets(self) -> Iterator[str]:
-        """Yield the texts in ``prefix``, which may hold a token."""
-        return texts_in([secret.get_secret_value() for secret in self.prefix])
-
-
-def header_value(value: SecretStr) -> SecretStr:
-    """Return the value if it can be that of an HTTP header. Raises :class:`ValueError`."""
-    if not is_header_value(value.get_secret_value()):
-        raise ValueError("must be printable ASCII without surrounding spaces, as HTTP header values are")
-    return value
-
-
-HeaderValue = Annotated[SecretStr, AfterValidator(header_value)]
 
 
 def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
@@ -99,8 +81,6 @@ class Credentials(ClientSecret):
     audience: str | None = knob(None, "token_exchange, client_credentials: audience to request.")
     resource: str | None = knob(None, "token_exchange, client_credentials: resource to request (RFC 8707).")
     scope: str | None = knob(None, "token_exchange, client_credentials: scopes to request, separated by spaces.")
-    header: HeaderName = knob("Authorization", "static: name of the header.")
-    value: HeaderValue | None = knob(None, "static: value of the header, e.g. ${file:/run/secrets/backend}.")
     user: str | None = knob(None, "basic, digest, and {user} in send and login: the gateway's name at the service.")
     password: SecretStr | None = knob(
         None, "basic, digest, and {password} in send and login, e.g. ${file:/run/secrets/password}."
@@ -109,22 +89,29 @@ class Credentials(ClientSecret):
         None, "login: the call that logs in, e.g. {method: auth.login, params: ['{password}'], find: {id: $.result}}."
     )
     send: Send | None = knob(
-        None, "static, basic, digest, login: where the credential goes, e.g. {headers: {X-Api-Key: '${KEY}'}}."
+        None,
+        "static, basic, digest, login: where the credential goes, e.g. {headers: {X-Api-Key: '${KEY}'}}, or "
+        "{params: ['token:${ARIA2_SECRET}']} for aria2.",
     )
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Credentials:
-        """Raise for a template that uses a name without a value."""
+    def name_faults(self) -> Iterator[str]:
+        """Yield a fault for each template that uses a name without a value."""
         known = {name for name in GIVEN if getattr(self, name) is not None}
         if self.login is not None:
             missing = sorted({*names_in([*self.login.secrets()])} - known)
             if missing:
-                raise ValueError(f"login.params uses {{{missing[0]}}}, but {missing[0]} is not set")
+                yield f"login.params uses {{{missing[0]}}}, but {missing[0]} is not set"
+                return
             known |= {*self.login.find}
         for place, value in (self.send.revealed() if self.send is not None else {}).items():
             for name in sorted({*names_in(value)} - known):
                 where = ", ".join(sorted(known)) or "user, password, and those of login.find"
-                raise ValueError(f"send.{place} uses {{{name}}}, which has no value; there may be {where}")
+                yield f"send.{place} uses {{{name}}}, which has no value; there may be {where}"
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Credentials:
+        if faults := [*self.name_faults()]:
+            raise ValueError(faults[0])
         return self
 
     @model_validator(mode="after")
@@ -132,22 +119,22 @@ class Credentials(ClientSecret):
         return checked_mode(self, info)
 
 
-class ListingCredentials(Section):
+class ListingCredentials(Document):
     """Credential for the listing, where it differs from that for calls. The rest comes from backend.credentials: the
-    client, the token endpoint, what is requested there, the name of the header."""
+    client, the token endpoint, what is requested there, the user and the password."""
 
     mode: str = knob("auto", "Which credential is sent for the listing.")
-    value: HeaderValue | None = knob(None, "static: value of the header that backend.credentials names.")
+    send: Send | None = knob(None, "static, basic, digest: where it goes, as in backend.credentials.send.")
 
     @model_validator(mode="after")
     def _check_mode(self, info: ValidationInfo) -> ListingCredentials:
         return checked_mode(self, info)
 
     def over(self, calls: Credentials) -> Credentials:
-        """Return the complete credentials for the listing: those for ``calls``, with the mode and the value of here.
+        """Return the complete credentials for the listing: those for ``calls``, with the mode and ``send`` of here.
         With a mode of its own, the listing neither logs in as calls do nor sends what they send."""
         own = {} if self.mode in ("auto", calls.mode) else {"login": None, "send": None}
-        return calls.model_copy(update={"mode": self.mode, "value": self.value, **own})
+        return calls.model_copy(update={"mode": self.mode, **own, **({} if self.send is None else {"send": self.send})})
 
 
 class ListingSettings(Section):
@@ -183,7 +170,9 @@ class ListingSettings(Section):
         CustomListing, "For dialect: custom, how to read the listing, e.g. {method: list, methods: '$.functions[*]'}."
     )
     timeout: Duration = knob(10.0, "Time for one listing, including the search for its form.", gt=0, le=300)
-    credentials: ListingCredentials = knob(ListingCredentials, "Credential for the listing, if not that for calls.")
+    credentials: ListingCredentials = knob(
+        ListingCredentials, "Credential for the listing, if not that for calls, e.g. {mode: none}."
+    )
 
     @model_validator(mode="after")
     def _check_file(self) -> ListingSettings:
@@ -214,10 +203,11 @@ class Backend(Section):
         ge=1024,
         le=256 * 1024**2,
     )
-    version: Literal["auto", "2.0", "1.0"] = knob(
+    version: Literal["auto", "2.0", "2.0-with-params", "1.0"] = knob(
         "auto",
-        "JSON-RPC version of the service. 1.0: no jsonrpc member, always id and params, params by position; an answer "
-        "may be the bare result. auto: the one in which the service answers with its listing; 2.0 for a listing file.",
+        "JSON-RPC version of the service. 2.0-with-params: params is sent even to a method without parameters, as some "
+        "services require. 1.0: no jsonrpc member, always id and params, params by position; an answer may be the bare "
+        "result. auto: the one in which the service answers with its listing; 2.0 for a listing file.",
     )
     ids: Literal["auto", "string", "integer"] = knob(
         "auto",
@@ -232,8 +222,8 @@ class Backend(Section):
     )
     connections: int = knob(
         100,
-        "Most exchanges with the backend at the same time. Four are kept for listings, or a quarter where there are "
-        "fewer than 16. One caller gets at most a third of the others, and a sixth for one tool. One tool gets a "
+        "Maximum number of exchanges with the backend at a time. Four are kept for listings, or a quarter where there "
+        "are fewer than 16. One caller gets at most a third of the others, and a sixth for one tool. One tool gets a "
         "third, or two thirds while it answers.",
         ge=1,
         le=10_000,
@@ -241,21 +231,10 @@ class Backend(Section):
     queue_timeout: Duration = knob(
         5.0, "Longest wait of a call for its turn. The deadline of the call includes it.", gt=0, le=300
     )
-    transport: Literal["auto", "lean", "session"] = knob(
-        "auto",
-        "HTTP client towards the backend. lean: our own, which costs less processor time. session: aiohttp's, which "
-        "can use a proxy. auto: lean, unless a proxy or HTTP Digest needs session.",
-    )
     proxy: HttpUrl | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
-    tls: Tls = knob(Tls, "TLS of the connection to the backend.")
+    tls: Tls = knob(Tls, "TLS of the connection to the backend, e.g. {ca_file: /etc/ssl/ours.pem}.")
     params: Params = knob(Params, "Form of the params that the backend expects.")
     credentials: Credentials = knob(Credentials, "Credentials that the gateway sends to the backend.")
     listing: ListingSettings = knob(
         ListingSettings, "Listing of the backend's methods: its form, where it is, and whose it is."
     )
-
-    @model_validator(mode="after")
-    def _check_transport(self) -> Backend:
-        if self.transport == "lean" and self.proxy is not None:
-            raise ValueError("transport lean cannot use a proxy; leave it at auto")
-        return self

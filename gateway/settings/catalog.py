@@ -89,16 +89,12 @@ class ToolOverride(Section):
         "Arguments by name, e.g. {sku: {description: Article number}}. Where the listing does not name the parameters, "
         "these are all parameters, in this order.",
     )
-    content: Literal["json", "blocks"] = knob(
-        "json", "blocks: the method's result already is MCP content (a list of blocks, or {content: [...]})."
-    )
-    input_required: bool = knob(
-        False,
-        "The method may answer {resultType: input_required, ...}. The client is then asked, and the method is called "
-        "again with its inputResponses among the named params.",
-    )
-    requires: dict[str, JsonValue] = knob(
-        dict, "Client capabilities without which the tool cannot be called, e.g. {sampling: {}}."
+    mcp: tuple[Literal["blocks", "input_required", "elicitation", "roots", "sampling"], ...] = knob(
+        (),
+        "What the method itself has of MCP. blocks: its result is MCP content (a list of blocks, or {content: [...]}). "
+        "input_required: it may answer {resultType: input_required, ...}; the client is then asked, and the method is "
+        "called again with its inputResponses among the named params. elicitation, roots, sampling: capabilities of "
+        "the client without which it cannot be called.",
     )
     confirm: bool | Literal["destructive"] | None = knob(
         None,
@@ -129,15 +125,10 @@ class CatalogSettings(Section):
         "File with a listing, as for backend.listing.dialect: static. It is served where no listing can be fetched and "
         "the last good one is older than max_stale.",
     )
-    max_tools: int = knob(
-        5000, "Most methods to offer. A listing with more is not used; the last good one is served.", ge=1
-    )
-    notify_interval: Duration = knob(
-        10.0, "Shortest time between two notices to clients that tools changed. The first is sent at once.", ge=0
-    )
     page_size: int = knob(
         5000,
-        "Most tools on one page of tools/list; a page also ends at 8 MiB. GET /mcp/tools/list never has more than 50.",
+        "Maximum number of tools on one page of tools/list; a page also ends at 8 MiB. GET /mcp/tools/list never has "
+        "more than 50.",
         ge=1,
         le=5000,
     )

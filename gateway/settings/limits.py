@@ -19,9 +19,6 @@ class Limits(Section):
         "Calls per caller, or per address without a token: a tenth of them at once, but at least ten, then one by one "
         "at that rate.",
     )
-    client: Rate | None = knob(
-        None, "Calls per OAuth client, all of its users together, counted in the same way. Absent: no limit."
-    )
     concurrent: int = knob(
         16, "Calls under way per caller, including those that wait. A batch counts as one.", ge=1, le=100_000
     )

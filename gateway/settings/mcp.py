@@ -37,19 +37,10 @@ class Icon(Document):
         return sizes
 
 
-class McpServer(Section):
-    """Name, texts and icons by which clients know the server. Absent values come from the service's listing."""
+class About(Document):
+    """What people see of the server."""
 
-    name: str | None = knob(
-        None, "Name of the server. Absent: the listing's title, else jsonrpc-mcp-gateway.", min_length=1, max_length=256
-    )
     title: str | None = knob(None, "Name for people. Absent: the listing's title.", max_length=256)
-    instructions: str | None = knob(
-        None,
-        "What a model should know before it uses the tools. Absent: the listing's description. Empty, which only the "
-        "file can say: no instructions.",
-        max_length=16_384,
-    )
     website_url: HttpUrl | None = knob(
         None,
         "Page about the server. It also tells people how to get a token (resource_documentation in the metadata). "
@@ -59,12 +50,28 @@ class McpServer(Section):
     icons: tuple[Icon, ...] = knob((), "Icons of the server: [{src: https://…, sizes: [48x48]}].", max_length=10)
 
 
+class McpServer(Section):
+    """Name, texts and icons by which clients know the server. Absent values come from the service's listing."""
+
+    name: str | None = knob(
+        None, "Name of the server. Absent: the listing's title, else jsonrpc-mcp-gateway.", min_length=1, max_length=256
+    )
+    instructions: str | None = knob(
+        None,
+        "What a model should know before it uses the tools. Absent: the listing's description. Empty, which only the "
+        "file can say: no instructions.",
+        max_length=16_384,
+    )
+    about: About = knob(About, "Title, website and icons, e.g. {title: Books, website_url: https://books.example.com}.")
+
+
 class Mcp(Section):
     """The Model Context Protocol."""
 
     heartbeat: Duration = knob(
         15.0,
-        "Interval of keep-alive comments on streams, and of progress notices for calls that request them.",
+        "Interval of keep-alive comments on streams, and of progress notices for calls that request them. Also the "
+        "shortest time between two notices that tools changed, where it is less than 10 s; the first is sent at once.",
         ge=0.05,
         le=300,
     )

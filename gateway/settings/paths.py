@@ -135,7 +135,7 @@ def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[s
     for name, field in model.model_fields.items():
         where = f"{path}.{field.alias or name}".lstrip(".")
         inner = model_of(field)
-        element = _element_of(field)
+        element = element_of(field)
         if inner is not None:
             yield from knobs(inner, where)
         else:
@@ -155,13 +155,13 @@ def documents() -> Iterator[tuple[str, type[Document]]]:
     pending = [(path, field) for path, field in knobs()]
     for path, field in pending:
         own = next(filter(None, map(_as_model, _alternatives(field.annotation))), None)
-        for where, model in ((path, own), (f"{path}.*", _element_of(field))):
+        for where, model in ((path, own), (f"{path}.*", element_of(field))):
             if model is not None and issubclass(model, Document):
                 yield where, model
                 pending += [(f"{where}.{member.alias or name}", member) for name, member in model.model_fields.items()]
 
 
-def _element_of(field: FieldInfo) -> type[BaseModel] | None:
+def element_of(field: FieldInfo) -> type[BaseModel] | None:
     """Return the model of the elements of a map or a list, or None where they are plain values."""
     origin, arguments = get_origin(field.annotation), get_args(field.annotation)
     element = arguments[1] if origin is dict else arguments[0] if origin is tuple else None

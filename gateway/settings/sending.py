@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, JsonValue, Secret, field_validator
+from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, field_validator
 
 from gateway.settings.jsonpath import JsonPath
 from gateway.settings.knobs import Document, knob, texts_in
@@ -32,8 +32,8 @@ def is_header_value(text: str) -> bool:
     return re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", text) is not None
 
 
-def _text_value(value: Secret[Any]) -> Secret[Any]:
-    if not isinstance(value.get_secret_value(), str) or not is_header_value(value.get_secret_value()):
+def _text_value(value: SecretStr) -> SecretStr:
+    if not is_header_value(value.get_secret_value()):
         raise ValueError("must be printable ASCII without surrounding spaces")
     return value
 
@@ -47,7 +47,7 @@ def _value_name(name: str) -> str:
 
 
 HeaderName = Annotated[str, AfterValidator(header_name)]
-TextValue = Annotated[Secret[JsonValue], AfterValidator(_text_value)]
+TextValue = Annotated[SecretStr, AfterValidator(_text_value)]
 
 
 class Send(Document):

@@ -73,18 +73,19 @@ class ServerSettings(Section):
     )
     max_connections: int = knob(
         10_000,
-        "Most open connections of the public port; further ones get 503. One address has at most a quarter of them, "
-        "and from half on a sixteenth, unless it is one of trusted_proxies. Lowered, with a warning, to what the limit "
-        "of open files allows.",
+        "Maximum number of open connections of the public port; further ones get 503. One address has a quarter "
+        "of them at most, and from half on a sixteenth, unless it is one of trusted_proxies. Lowered, with a warning, "
+        "to what the limit of open files allows.",
         ge=1,
         le=1_000_000,
     )
     max_buffered: Size = knob(
         192 * 1024**2,
-        "Most bytes in memory of answers (those that are being read, and those that clients have not taken), of bodies "
-        "that clients still send, and of the values of bodies and results until their calls end, estimated from their "
-        "shape: a megabyte of small objects counts as twenty. Large bodies get 503 from five eighths of it on, callers "
-        "who have some of it from seven eighths on, and one who has a quarter always. At least backend.max_response.",
+        "Maximum bytes in memory of answers (those that are being read, and those that clients have not taken), of "
+        "bodies that clients still send, and of the values of bodies and results until their calls end, estimated from "
+        "their shape: a megabyte of small objects counts as twenty. Large bodies get 503 from five eighths of it on, "
+        "callers who have some of it from seven eighths on, and one who has a quarter always. At least "
+        "backend.max_response.",
         ge=1024**2,
     )
     drain_delay: Duration = knob(
@@ -137,13 +138,12 @@ class ServerSettings(Section):
 
 
 class Log(Section):
-    """Log of requests, the start and refreshes, to standard error: a line each."""
+    """Log of requests, the start and refreshes, to standard error: a line each, as text on a terminal, else as JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
-    format: Literal["auto", "json", "text"] = knob("auto", "auto: text on a terminal, JSON elsewhere.")
 
 
 class Telemetry(Section):
     """Reports of the gateway about itself."""
 
-    log: Log = knob(Log, "Log, to standard error.")
+    log: Log = knob(Log, "Log, to standard error: text on a terminal, JSON elsewhere.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr, field_validator, model_validator
 
@@ -23,12 +23,13 @@ _SENTINEL_PORT: Final = 26379
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
     """Hold where a Redis is: one server, or Sentinels that know the master ``service`` by name. ``database`` is its
-    number there."""
+    number there, ``user`` the one at it."""
 
     hosts: tuple[tuple[str, int], ...]
     database: int = 0
     service: str = ""
     tls: bool = False
+    user: str | None = None
 
 
 class StoreSettings(Section):
@@ -39,9 +40,8 @@ class StoreSettings(Section):
         MEMORY,
         "memory: keeps everything in the process. redis://host:6379/0 is shared by replicas, and needs the extra redis "
         "and server.secret_file; rediss:// is the same with TLS, redis+sentinel://host:26379,host:26379/name/0 asks "
-        "Sentinel for the master of that name.",
+        "Sentinel for the master of that name. redis://user@host:6379/0 names a user (ACL).",
     )
-    username: str | None = knob(None, "User of Redis (ACL). Absent: the default one.", min_length=1)
     password: SecretStr | None = knob(None, "Password of Redis, e.g. ${file:/run/secrets/redis}.")
     sentinel_password: SecretStr | None = knob(None, "Password of the Sentinels, where they have one.")
     ca_file: str | None = knob(None, "PEM file of further authorities to trust for TLS, beside the system's.")
@@ -70,8 +70,8 @@ class StoreSettings(Section):
 
     @model_validator(mode="after")
     def _check_user(self) -> StoreSettings:
-        if self.username is not None and self.password is None:
-            raise ValueError("username needs password")
+        if self.is_shared and self.address.user is not None and self.password is None:
+            raise ValueError("a user in url needs password")
         return self
 
 
@@ -83,16 +83,17 @@ def parse_address(url: str) -> RedisAddress:
     parts = urlsplit(url)
     if not separator or scheme not in _SCHEMES or parts.query or parts.fragment:
         raise ValueError(_FORMS)
-    if "@" in parts.netloc:
-        raise ValueError("must not carry a user name or password: they belong in store.username and store.password")
+    user, _, hosts_part = parts.netloc.rpartition("@")
+    if ":" in user:
+        raise ValueError("must not carry a password, which belongs in store.password")
     by_name = scheme.endswith("+sentinel")
     path = [part for part in parts.path.split("/") if part]
     service = path.pop(0) if by_name and path else ""
-    hosts = tuple(_host(host, _SENTINEL_PORT if by_name else _PORT) for host in parts.netloc.split(","))
+    hosts = tuple(_host(host, _SENTINEL_PORT if by_name else _PORT) for host in hosts_part.split(","))
     database = path[0] if path else "0"
     if by_name != bool(service) or (len(hosts) > 1 and not by_name) or len(path) > 1 or not database.isdecimal():
         raise ValueError(_FORMS)
-    return RedisAddress(hosts, int(database), service, scheme.startswith("rediss"))
+    return RedisAddress(hosts, int(database), service, scheme.startswith("rediss"), unquote(user) or None)
 
 
 def _host(text: str, default_port: int) -> tuple[str, int]:

@@ -32,7 +32,7 @@ def make_client(settings: StoreSettings) -> Redis:
     }
     if address.tls:
         timing |= {"ssl": True, "ssl_ca_certs": settings.ca_file}
-    account = {"username": settings.username, "password": _revealed(settings.password)}
+    account = {"username": address.user, "password": _revealed(settings.password)}
     options = {**timing, **account, "db": address.database, "client_name": _NAME}
     if not address.service:
         ((host, port),) = address.hosts

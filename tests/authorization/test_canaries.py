@@ -49,7 +49,7 @@ async def watched(*knobs: str) -> AsyncIterator[Watched]:
             f"backend.url={backend.url}", "backend.listing.dialect=openrpc", "server.port=0", "server.admin_port=0",
             f"server.public_url={PUBLIC}", f"auth.issuers=[{{issuer: '{issuer.issuer}'}}]",
             "limits.discovery=100000/minute", "limits.invocation=100000/second",
-            "telemetry.log.level=debug", "telemetry.log.format=json",
+            "telemetry.log.level=debug",
         )  # fmt: skip
         options = [option for knob in (*ground, *knobs) for option in ("--set", knob)]
         async with Program("serve", *options) as program:
@@ -94,7 +94,7 @@ async def test_a_token_is_in_no_log_and_no_answer() -> None:
 async def test_a_secret_of_the_gateway_is_in_no_log_and_no_answer(mode: str) -> None:
     knobs = ["backend.listing.identity=shared", f"backend.credentials.mode={mode}"]
     if mode == "static":
-        knobs.append(f"backend.credentials.value=Bearer {SECRET}")
+        knobs.append(f"backend.credentials.send.headers.Authorization=Bearer {SECRET}")
     else:
         knobs += [
             "backend.listing.credentials.mode=none", "backend.credentials.client_id=gateway",

@@ -38,7 +38,7 @@ async def drupal(slash: str = "", token_slash: str = "/") -> AsyncIterator[tuple
             f"backend.credentials.backend_audience={CONSUMER}", f"server.port={port}", "server.admin_port=0",
             f"server.public_url=http://127.0.0.1:{port}",
             f"auth.issuers=[{{issuer: '{site.issuer}', preset: simple_oauth, audiences: [{CONSUMER}],"
-            f" jwks_uri: '{site.base}{JWKS}'}}]",
+            f" metadata: {{jwks_uri: '{site.base}{JWKS}'}}}}]",
             f"auth.scopes={{list: [{READ}], call: [{READ}], challenge: all}}",
             f"catalog.tools.add.scopes=[{ORDER}]",
         )  # fmt: skip

@@ -269,7 +269,9 @@ async def test_a_401_with_a_json_rpc_body_is_a_401(it: Stand, surface: str) -> N
 
 @pytest.mark.parametrize("surface", CALLS)
 async def test_a_backends_401_to_a_credential_that_is_not_the_callers_is_502(surface: str) -> None:
-    async with stand("backend.credentials={mode: static, value: Bearer sesame-sesame}") as it:
+    async with stand(
+        "backend.credentials={mode: static, send: {headers: {Authorization: Bearer sesame-sesame}}}"
+    ) as it:
         it.backend.on("add", Body(status=401, content_type=None))
         with capture_logs() as lines:
             answer = await it.of("ann").call(surface, "add", TWO_AND_THREE)

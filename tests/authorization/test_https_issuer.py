@@ -116,9 +116,9 @@ async def test_of_an_issuer_that_is_not_trusted_no_keys_are_taken_and_the_log_sa
 async def test_no_token_is_shown_to_an_issuer_that_is_not_trusted(pki: Pki, case: str, named: bool) -> None:
     async with ForgedIssuer(RESOURCE, tls=pki.shown(case)) as issuer:
         known(issuer)
-        endpoint = f", endpoint: '{issuer.url('introspection')}'" if named else ""
+        endpoint = f", metadata: {{introspection_endpoint: '{issuer.url('introspection')}'}}" if named else ""
         with capture_logs() as lines:
-            async with before(issuer, f"{pki.trusted(case)}, introspection: {{client_id: gw{endpoint}}}") as it:
+            async with before(issuer, f"{pki.trusted(case)}, introspection: {{client_id: gw}}{endpoint}") as it:
                 await cannot_tell(it, OPAQUE)
         assert issuer.fetches == []
     reasons = [line["reason"] for line in lines if line["event"] == "token cannot be verified"]

@@ -28,7 +28,7 @@ async def gateway(change: Callable[[ForgedIssuer], None], path: str) -> AsyncIte
         ClientSession() as session,
     ):
         change(issuer)
-        configured = f"auth.issuers=[{{issuer: '{issuer.issuer}', jwks_uri: '{issuer.jwks_uri}'}}]"
+        configured = f"auth.issuers=[{{issuer: '{issuer.issuer}', metadata: {{jwks_uri: '{issuer.jwks_uri}'}}}}]"
         async with running(settings(backend.url, [issuer], configured)) as it:
 
             def client(token: str | None = None) -> Bearer:
@@ -71,7 +71,7 @@ async def test_where_more_differs_it_is_named_as_configured_and_check_calls_it_a
         async with ScriptedBackend([ADD]) as backend:
             knobs = (
                 f"backend.url={backend.url}", "backend.credentials.mode=none", f"server.public_url={PUBLIC}",
-                f"auth.issuers=[{{issuer: '{issuer.issuer}', jwks_uri: '{issuer.jwks_uri}'}}]",
+                f"auth.issuers=[{{issuer: '{issuer.issuer}', metadata: {{jwks_uri: '{issuer.jwks_uri}'}}}}]",
             )  # fmt: skip
             ran = await run("check", *(word for knob in knobs for word in ("--set", knob)))
         assert ran.code == 1

@@ -62,7 +62,7 @@ async def everything(gateway: Front) -> str:
 
 
 def static(*more: str) -> tuple[str, ...]:
-    credentials = ("mode=static", "header=X-Api-Key", f"value={KEY}")
+    credentials = ("mode=static", f"send.headers.X-Api-Key={KEY}")
     return (*(f"backend.credentials.{knob}" for knob in credentials), *more)
 
 

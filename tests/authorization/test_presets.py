@@ -20,6 +20,7 @@ from gateway.auth.verifier import SignatureVerifier, VerifiedToken, Verifier
 from gateway.credentials import credential_faults
 from gateway.http_client.session import Outbound
 from gateway.settings import Issuer
+from gateway.settings.auth import KnownMetadata
 from tests.authorization import forge
 from tests.authorization.answers import Answer
 from tests.authorization.forge import OMIT, encoded, over
@@ -104,10 +105,10 @@ async def desk(preset: str, key: Key, *, introspects: bool = False, **knobs: Any
     async with ForgedIssuer(keys=[key]) as issuer:
         issuer.publish(published)
         configured = settings.auth.issuers[0]
-        asking = configured.introspection.model_copy(update={"endpoint": issuer.url("introspection")})
-        changes = {"jwks_uri": issuer.jwks_uri, **knobs}
+        known = KnownMetadata(jwks_uri=issuer.jwks_uri, introspection_endpoint=issuer.url("introspection"))
+        changes = {"metadata": known, **knobs}
         if introspects or configured.introspects:
-            changes["introspection"] = asking
+            changes["introspection"] = configured.introspection
         configured = configured.model_copy(update=changes)
         policy = issuer_policy(configured, settings.by_mount[""].resource, extra_audiences=False, implies={})
         outbound = Outbound()

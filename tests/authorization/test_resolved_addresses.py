@@ -70,7 +70,8 @@ async def test_J45_keys_are_not_fetched_from_a_name_that_leads_astray(
 async def test_the_same_name_is_fine_once_the_operator_has_named_it(standing: Standing) -> None:
     async with standing("jwks_uri", f"{KEYS}:{{port}}") as (it, issuer):
         uri = issuer.metadata["jwks_uri"]
-        said = f"issuer: '{issuer.issuer}', ca_file: '{it.gateway.settings.auth.issuers[0].ca_file}', jwks_uri: '{uri}'"
+        ca_file = it.gateway.settings.auth.issuers[0].ca_file
+        said = f"issuer: '{issuer.issuer}', ca_file: '{ca_file}', metadata: {{jwks_uri: '{uri}'}}"
         async with stand(SHARED, f"auth.issuers=[{{{said}}}]") as named:
             await accepts(named, issuer.sign())
 

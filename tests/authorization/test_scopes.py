@@ -113,7 +113,7 @@ async def test_a_client_without_a_token_is_told_what_to_ask_for_to_begin_with() 
 
 
 async def test_a_client_without_a_token_is_told_of_the_servers_page() -> None:
-    async with stand("mcp.server.website_url=https://orders.example.com/help") as it:
+    async with stand("mcp.server.about.website_url=https://orders.example.com/help") as it:
         document = (await it.client().get(METADATA.removeprefix(PUBLIC))).json
         assert document["resource_documentation"] == "https://orders.example.com/help"
 

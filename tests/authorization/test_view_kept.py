@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.discovery.shrink_guard import MAX_TOOLS
 from gateway.discovery.views import Listings
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.model import Listing
@@ -67,8 +68,10 @@ async def test_a_view_that_is_built_anew_is_as_fresh_as_its_listing(world: World
 
 
 async def test_a_caller_whose_listing_cannot_be_offered_by_the_new_knobs_is_listed_anew(world: World) -> None:
-    await world.names(ANN)
-    await world.reload(knobs(max_tools=1))
+    world.listed["ann-1"] = ("a", *(f"m{number}" for number in range(MAX_TOOLS)))
+    await world.reload(knobs(include=["a"]))
+    assert await world.names(ANN) == ("a",)
+    await world.reload(knobs())
     with pytest.raises(CatalogUnavailable):
         await world.names(ANN)
     world.listed["ann-1"] = ("a",)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 
 LIST = "rpc.discover"
 CHANGED = "notifications/tools/list_changed"
-SWIFT = ("catalog.ttl=50ms", "catalog.notify_interval=0", "mcp.heartbeat=50ms")
+SWIFT = ("catalog.ttl=50ms", "mcp.heartbeat=50ms")
 PING = request("ping")
 
 

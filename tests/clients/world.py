@@ -50,7 +50,7 @@ async def world() -> AsyncIterator[World]:
             Backend() as growing,
             _gateway(folder / "whole.yaml", still) as whole,
             _gateway(folder / "paged.yaml", still, page_size=PAGE) as paged,
-            _gateway(folder / "changing.yaml", growing, ttl="100ms", notify_interval="100ms") as changing,
+            _gateway(folder / "changing.yaml", growing, ttl="100ms") as changing,
         ):
             yield World(whole, paged, changing, folder)
 

@@ -31,7 +31,7 @@ MODES: Final[dict[str, dict[str, Any]]] = {
     "same_resource": {"backend_audience": "https://gw.example.com/mcp"},
     "token_exchange": {**CLIENT, "audience": "https://backend.example.com", "scope": "rpc.call"},
     "client_credentials": {**CLIENT, "resource": "https://backend.example.com/rpc"},
-    "static": {"header": "Authorization", "value": STATIC},
+    "static": {"send": {"headers": {"Authorization": STATIC}}},
     "basic": {"user": "gw", "password": SECRET},
     "digest": {"user": "gw", "password": SECRET},
     "login": {

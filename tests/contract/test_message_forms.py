@@ -317,7 +317,7 @@ async def test_2_0_is_not_left_where_the_operator_says_so(serve: Serve) -> None:
 
 async def test_questions_carry_params_where_the_operator_says_always(serve: Serve) -> None:
     url, seen = await serve(wants_params)
-    async with front(url, "backend.params.always=true") as gateway:
+    async with front(url, "backend.version=2.0-with-params") as gateway:
         assert sorted(await gateway.tools()) == ["greet", "ping"]
     assert all(body["params"] == [] for body in seen)
 

@@ -81,8 +81,7 @@ class Stage:
                 "backend": {
                     "url": self.files.url,
                     "listing": {"dialect": "introspection"},
-                    "credentials": {"mode": "none"},
-                    "params": {"prefix": [f"token:{ARIA2_SECRET}"]},
+                    "credentials": {"mode": "static", "send": {"params": [f"token:{ARIA2_SECRET}"]}},
                 },
                 "auth": oidc,
             },

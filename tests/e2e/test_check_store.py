@@ -31,15 +31,15 @@ FAULTS: Final = {
     "wrong password": (
         ("store.url=redis://127.0.0.1:{plain}", "store.password=wr0ng"),
         "It refuses the user or the password.",
-        "Correct store.username and store.password.",
+        "Correct store.password, and the user in store.url.",
     ),
     "user without rights": (
-        ("store.url=redis://127.0.0.1:{plain}", "store.username=few", PASSWORD),
+        ("store.url=redis://few@127.0.0.1:{plain}", PASSWORD),
         "Its user lacks a right.",
         "Give it the rights that docs/deployment.md names.",
     ),
     "user without channels": (
-        ("store.url=redis://127.0.0.1:{plain}", "store.username=deaf", PASSWORD),
+        ("store.url=redis://deaf@127.0.0.1:{plain}", PASSWORD),
         "Its user lacks a right.",
         "Give it the rights that docs/deployment.md names.",
     ),

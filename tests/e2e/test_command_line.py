@@ -243,12 +243,13 @@ async def test_a_host_that_cannot_be_resolved_ends_serve_with_2_and_names_its_kn
 
 @pytest.mark.parametrize("command", [("check",), ("call", "greet", "--arg", "name=x")], ids=["check", "call"])
 async def test_no_output_shows_a_secret(backend: ScriptedBackend, command: tuple[str, ...]) -> None:
-    mode, value = "backend.credentials.mode=static", f"backend.credentials.value=Bearer {SECRET}"
-    prefix = f'backend.params.prefix=["token:{SECRET}"]'
-    well = settings(backend.url, mode, value, prefix)
-    refused = settings(backend.refused_url, mode, value, prefix)
+    mode, value = "backend.credentials.mode=static", f"backend.credentials.send.headers.Authorization=Bearer {SECRET}"
+    params = f'backend.credentials.send.params=["token:{SECRET}"]'
+    well = settings(backend.url, mode, value, params)
+    refused = settings(backend.refused_url, mode, value, params)
     faulty = settings(f"http://user:{SECRET}@127.0.0.1/", value)
-    malformed = settings(backend.url, f"backend.credentials.value={{a: {SECRET}}}", f"backend.params.prefix={SECRET}")
+    wrong = f"backend.credentials.send={{headers: {{a: [{SECRET}]}}}}"
+    malformed = settings(backend.url, wrong, f"backend.listing.custom.params={SECRET}")
     backend.default = error(1001, f"{SECRET} is not known here")
     for options, code in ((well, int(command[0] == "call")), (refused, 3), (faulty, 2), (malformed, 2)):
         ran = await run(*command, *options)
@@ -290,7 +291,7 @@ async def test_schema_prints_each_form_without_a_backend(form: str) -> None:
     elif form == "yaml":
         assert "url" in yaml.safe_load(ran.out)["backend"]
     else:
-        assert "backend.credentials.value" in ran.out
+        assert "backend.credentials.send" in ran.out
 
 
 async def test_schema_prints_a_file_to_begin_with_that_only_lacks_its_servers(

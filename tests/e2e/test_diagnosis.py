@@ -22,8 +22,8 @@ from tests.tls import Authority
 KEY = "a8f3c2d1e4b5968778695a4b3c2d1e0f"
 CALLS = ("rpc.discover", "rpc.describe", "system.describe", "system.listMethods", "JSONRPC.Introspect", "core.describe",
          "help", "rpc_methods", "rpc.methods", "methods", "commands")  # fmt: skip
-STATIC = ("backend.credentials.mode=static", "backend.credentials.value=Bearer some-token-of-ours")
-OF_LISTING = ("backend.listing.credentials.mode=static", "backend.listing.credentials.value=Bearer x")
+STATIC = ("backend.credentials.mode=static", "backend.credentials.send.headers.Authorization=Bearer some-token-of-ours")
+OF_LISTING = ("backend.listing.credentials.mode=static", "backend.listing.credentials.send.headers.X=y")
 KEY_IN_URL = ("backend.credentials={mode: static, send: {query: {key: p+a/s&s=W0rd9}}}",)
 CUSTOM = ("backend.listing.dialect=custom", "backend.listing.custom={method: help, methods: '$[*]'}")
 HTML = "text/html"

@@ -74,8 +74,8 @@ async def test_check_remarks_the_same(backend: ScriptedBackend) -> None:
 
 
 BASIC = "backend.credentials={mode: basic, user: gateway, password: hunter2}"
-STATIC = "backend.credentials={mode: static, value: Bearer hunter2}"
-LISTING = "backend.listing.credentials={mode: static, value: Bearer hunter2}"
+STATIC = "backend.credentials={mode: static, send: {headers: {X-Key: hunter2}}}"
+LISTING = "backend.listing.credentials={mode: static, send: {headers: {X-Key: hunter2}}}"
 LOGIN = (
     "backend.credentials={mode: login, password: hunter2, send: {headers: {X-Session: '{id}'}}, "
     "login: {method: auth.login, params: ['{password}'], find: {id: $.result}}}"
@@ -110,7 +110,9 @@ def test_a_secret_of_our_own_over_plain_http_beyond_this_machine_is_remarked(
 
 
 def test_the_service_with_such_a_secret_is_named() -> None:
-    services = f"services={{crm: {{backend: {{url: '{FAR}', credentials: {{mode: static, value: x}}}}}}}}"
+    services = (
+        f"services={{crm: {{backend: {{url: '{FAR}', credentials: {{mode: static, send: {{headers: {{X: y}}}}}}}}}}}}"
+    )
     (remark,) = remarks_on(load_settings(None, ["auth.mode=off", services], {}))
     assert remark.startswith("services.crm.backend.credentials: a secret of the gateway's own")
 

@@ -165,7 +165,11 @@ async def test_a_persons_consent_at_one_is_none_at_another(real: Stage) -> None:
     """Two services before one backend, of one issuer and one person: nothing differs but the mount."""
     books = real.tree()["services"]["books"]
     wants = {"catalog": {"tools": {"withdraw": {"confirm": True}}}}
-    twins = {"backend": {**books["backend"], "params": {"prefix": []}}, **wants, "auth": books["auth"]}
+    twins = {
+        "backend": {**books["backend"], "credentials": books["backend"]["credentials"]},
+        **wants,
+        "auth": books["auth"],
+    }
     async with several(real, site=twins, files=twins, books=wants) as it:
         clients = {name: it.client(name, await real.minted(name)) for name in NAMES}
         for of, at in PAIRS:
@@ -182,7 +186,10 @@ async def test_without_tokens_too_nothing_of_one_is_good_at_another(real: Stage,
     books = real.tree()["services"]["books"]
     one = {**books, **OFF, "catalog": {"tools": {"withdraw": {"confirm": True}}}}
     async with several(
-        real, books=one, site=one, files={**one, "backend": {**one["backend"], "params": {"prefix": []}}}
+        real,
+        books=one,
+        site=one,
+        files={**one, "backend": {**one["backend"], "credentials": books["backend"]["credentials"]}},
     ) as it:
         clients = {name: it.client(name, None) for name in NAMES}
         for of, at in PAIRS:

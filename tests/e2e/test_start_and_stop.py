@@ -102,8 +102,8 @@ async def test_serve_starts_without_its_backend_and_answers_503_with_a_time_to_r
 async def test_the_log_shows_no_secret(backend: ScriptedBackend) -> None:
     knobs = (
         "backend.credentials.mode=static",
-        f"backend.credentials.value=Bearer {SECRET}",
-        f'backend.params.prefix=["token:{SECRET}"]',
+        f"backend.credentials.send.headers.Authorization=Bearer {SECRET}",
+        f'backend.credentials.send.params=["token:{SECRET}"]',
         "telemetry.log.level=debug",
     )
     async with serving(backend.url, *knobs) as (program, gateway):

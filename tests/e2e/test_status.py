@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.discovery.shrink_guard import MAX_TOOLS
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.servers import mock_server
 from tests.configuring import put
@@ -86,9 +87,9 @@ async def a_method_hangs(folder: Path) -> AsyncIterator[tuple[Told, str]]:
 
 @asynccontextmanager
 async def listing_too_large(folder: Path) -> AsyncIterator[tuple[Told, str]]:
-    with openrpc_app() as service:
-        async with serving(folder, service.url, "listing failed", catalog={"max_tools": 1}) as told:
-            yield told, "the listing failed: .*more than catalog.max_tools"
+    many = [Rpc(f"m{number}") for number in range(MAX_TOOLS + 1)]
+    async with ScriptedBackend(many) as service, serving(folder, service.url, "listing failed") as told:
+        yield told, "the listing failed: .*5001 methods to offer, more than 5000"
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import LEGACY, MODERN, built, ground
 from tests.waiting import PATIENCE
 
-QUICK = ("catalog.ttl=100ms", "catalog.notify_interval=100ms", "mcp.heartbeat=100ms")
+QUICK = ("catalog.ttl=100ms", "mcp.heartbeat=100ms")
 ISSUER = ("--set", "auth.issuers=[{issuer: https://login.example.com}]", "--set", "backend.credentials.mode=none")
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["legacy", "modern"])
 

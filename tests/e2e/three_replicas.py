@@ -102,7 +102,7 @@ def _configuration(redis: RedisServer, secret: Path, open: str, own: str, issuer
     return {
         "server": {"port": 0, "admin_port": 0, "public_url": PUBLIC, "secret_file": str(secret)},
         "store": {"url": redis.url},
-        "catalog": {"ttl": "1h", "notify_interval": 0, "page_size": 2},
+        "catalog": {"ttl": "1h", "page_size": 2},
         "mcp": {"heartbeat": "200ms"},
         "limits": {"discovery": "100000/minute", "invocation": "100000/minute"},
         "services": {

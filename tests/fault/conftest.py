@@ -20,6 +20,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(autouse=True)
 def transport(request: pytest.FixtureRequest) -> Iterator[str]:
     """Return the name of the HTTP client towards the service."""
-    name = getattr(request, "param", "auto")
+    name = getattr(request, "param", "lean")
     with transport_of_gateways(name):
         yield name

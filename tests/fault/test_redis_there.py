@@ -124,15 +124,16 @@ async def test_a_user_with_few_rights_is_enough_and_its_password_is_never_shown(
         channels=["jsonrpc-mcp-gateway:notices"],
     )
     server.control.config_set("requirepass", "another")
+    as_user = server.url.replace("://", "://gateway@")
     with capture_logs() as lines:
-        async with opened(server, username="gateway", password="s3cret!") as store:
+        async with opened(as_user, password="s3cret!") as store:
             assert await store.add("k", 60)
             assert await store.permit("p", 1, 5).take() == 0
             assert await store.put("k", b"document", 60)
             await store.release("k", await store.acquire("k", 60))
             await store.publish("topic", b"notice")
             assert store.problem.cause == ""
-        async with opened(server, username="gateway", password="wr0ng-one") as store:
+        async with opened(as_user, password="wr0ng-one") as store:
             assert "AuthenticationError" in store.problem.cause
             assert not re.search("s3cret|wr0ng", repr((store, lines, store.problem.cause)))
         async with opened(server) as store:

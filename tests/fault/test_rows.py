@@ -7,10 +7,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 
 from tests.fault.behaviours import Body, Honest, Redirect
+from tests.fault.methods import METHODS, openrpc
 from tests.fault.rows import BEHAVIOURS, LEAK, Row
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Called, Front, Surface, front
@@ -22,17 +24,20 @@ WINDOW = 8
 
 @asynccontextmanager
 async def before(backend: ScriptedBackend, row: Row) -> AsyncIterator[Front]:
-    """A gateway that lists the scripted backend, and calls where the row says."""
+    """A gateway that has the listing of the scripted backend, and calls where the row says."""
     endpoints = {
         "scripted": backend.url,
         "refused": backend.refused_url,
         "unresolvable": "http://no-such-host.invalid/jsonrpc",
     }
-    settings = ["backend.listing.dialect=openrpc", f"backend.listing.url={backend.url}"]
-    if row.hangs:
-        settings.append("backend.timeout=500ms")
-    async with front(endpoints[row.endpoint], *settings) as gateway:
-        yield gateway
+    with NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(openrpc(METHODS), file)
+        file.flush()
+        settings = ["backend.listing.dialect=static", f"backend.listing.file={file.name}"]
+        if row.hangs:
+            settings.append("backend.timeout=500ms")
+        async with front(endpoints[row.endpoint], *settings) as gateway:
+            yield gateway
 
 
 @pytest.mark.parametrize("name", BEHAVIOURS)

@@ -156,6 +156,8 @@ async def test_the_callers_own_token_is_shown_once() -> None:
 
 async def test_a_fixed_credential_is_shown_once(backend: ScriptedBackend) -> None:
     backend.on("add", InTurn((DENIED, SUM)))
-    async with front(backend.url, "backend.credentials={mode: static, value: Bearer fixed}") as gateway:
+    async with front(
+        backend.url, "backend.credentials={mode: static, send: {headers: {Authorization: Bearer fixed}}}"
+    ) as gateway:
         assert not await add(gateway)
     assert backend.calls("add") == 1

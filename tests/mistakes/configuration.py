@@ -55,7 +55,7 @@ PLACES: Final = (
             f"backend: {{url: {URL}, auth: {{user: ada}}}}\n{OFF}"),
     written("an audience beside the issuers", "auth.audience", "auth.issuers.*.audiences",
             f"{BACKEND}auth: {{mode: off, audience: https://gw.example.com/mcp}}\n"),
-    written("keys beside the issuers", "auth.jwks_uri", "auth.issuers.*.jwks_uri",
+    written("keys beside the issuers", "auth.jwks_uri", "auth.issuers.*.metadata",
             f"{BACKEND}auth: {{mode: off, jwks_uri: https://login.example.com/keys}}\n"),
     written("one issuer, without the list", "auth.issuer", "did you mean auth.issuers.*.issuer?",
             f"{BACKEND}auth: {{issuer: https://login.example.com}}\n"),
@@ -93,9 +93,11 @@ VALUES: Final = (
 
 ELSEWHERE: Final = (
     written("a variable that is not set", "BACKEND_KEY", "set it",
-            f"backend: {{url: {URL}, credentials: {{mode: static, value: '${{BACKEND_KEY}}'}}}}\n{OFF}"),
-    written("a secret file that is not there", "backend.credentials.value", "/absent/key",
-            f"backend: {{url: {URL}, credentials: {{mode: static, value: '${{file:/absent/key}}'}}}}\n{OFF}"),
+            f"backend: {{url: {URL}, "
+            f"credentials: {{mode: static, send: {{headers: {{Authorization: '${{BACKEND_KEY}}'}}}}}}}}\n{OFF}"),
+    written("a secret file that is not there", "backend.credentials.send", "/absent/key",
+            f"backend: {{url: {URL}, "
+            f"credentials: {{mode: static, send: {{headers: {{Authorization: '${{file:/absent/key}}'}}}}}}}}\n{OFF}"),
     # A warning: the program goes on, and finds no service.
     Row(Mistake("a variable with one underscore", "GATEWAY_SERVER_PORT", "GATEWAY__SERVER__PORT", 3),
         ("check", "--set", "backend.url=http://127.0.0.1:9/"), {"gateway.yaml": START}, {"GATEWAY_SERVER_PORT": "1"}),
@@ -121,7 +123,7 @@ TOGETHER: Final = (
     knob("a user without a mode", "no user", "mode: basic",
          "backend.credentials.user=ada", "backend.credentials.password=secret"),
     knob("a header's value without a mode", "backend.credentials", "which is for mode: static",
-         "backend.credentials.value=Bearer k"),
+         "backend.credentials.send={headers: {Authorization: Bearer k}}"),
     knob("dialect static without a file", "backend.listing: dialect: static", "file must be set together",
          "backend.listing.dialect=static"),
     knob("a pin file that is not there", "catalog.pin", "tools --pin", "catalog.pin=tools.pin"),

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from tests.authorization import forge
 from tests.authorization.forge import OMIT
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.keys import ec_key, octets, rsa_key
-from tests.authorization.token_endpoint import token_endpoint
+from tests.authorization.token_endpoint import start_token_endpoint
 from tests.mistakes.commands import Command, run_all
 from tests.mistakes.mistake import Mistake, Told
 from tests.program import serving
@@ -115,8 +117,8 @@ CHECKED: Final = (
             ("auth.issuers=[{issuer: '<login>'}]",)),
     Checked(Mistake("The issuer's keys cannot be had.", "<broken>/jwks: HTTP 500", "look into its log", 1),
             ("auth.issuers=[{issuer: '<broken>'}]",)),
-    Checked(Mistake("jwks_uri is the address of the issuer itself.", "HTTP 404", "auth.issuers.0.jwks_uri", 1),
-            ("auth.issuers=[{issuer: '<issuer>', jwks_uri: '<issuer>'}]",)),
+    Checked(Mistake("jwks_uri is the address of the issuer itself.", "HTTP 404", "auth.issuers.0.metadata.jwks_uri", 1),
+            ("auth.issuers=[{issuer: '<issuer>', metadata: {jwks_uri: '<issuer>'}}]",)),
     Checked(Mistake("The name of a preset is misspelled.", "preset", "did you mean keycloak?", 2),
             ("auth.issuers=[{issuer: '<issuer>', preset: keyclok}]",)),
     Checked(Mistake("The preset needs client ids, and none are named.", "cognito", "clients must list the client ids",
@@ -173,9 +175,9 @@ CHECKED: Final = (
             "Correct backend.credentials, whose mode is client_credentials", 3),
             ("backend.credentials.client_id=gateway", "backend.credentials.client_secret=right",
              "backend.credentials.token_endpoint=<origin>/oauth/token"), credentials="client_credentials"),
-    Checked(Mistake("static without a value.", "static", "needs value or send", 2), credentials="static"),
-    Checked(Mistake("A value, and a mode that does not send it.", "mode: none takes no value", "mode: static", 2),
-            ("backend.credentials.value=Bearer some-token",), credentials="none"),
+    Checked(Mistake("static without a value.", "static", "needs send", 2), credentials="static"),
+    Checked(Mistake("A value, and a mode that does not send it.", "mode: none takes no send", "mode: static", 2),
+            ("backend.credentials.send={headers: {Authorization: Bearer some-token}}",), credentials="none"),
     # Logins of clients
     Checked(Mistake("No client can register itself, and none has an id.", "register", "--client-id", 0),
             command=("connect", "--client", "cursor", "--http")),
@@ -218,7 +220,14 @@ async def tell() -> dict[str, Told]:
         issuer = await stack.enter_async_context(ForgedIssuer(RESOURCE, scope="books:read", path="/realms/shop"))
         broken = await stack.enter_async_context(ForgedIssuer(RESOURCE))
         broken.disturb("jwks", "500")
-        endpoint = await stack.enter_async_context(token_endpoint())
+
+        async def serve(application: web.Application, **options: Any) -> TestServer:
+            server = TestServer(application)
+            await server.start_server(**options)
+            stack.push_async_callback(server.close)
+            return server
+
+        endpoint = await start_token_endpoint(serve)
         endpoint.answer = lambda _: (401, {"error": "invalid_client"})
         world = World(places, issuer, broken, _tokens(issuer), endpoint.url)
         for name, token in world.tokens.items():

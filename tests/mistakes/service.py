@@ -143,7 +143,8 @@ ROWS: Final = (
     # What stands in front
     Checked(Mistake("The service wants a user and a password, and a token is sent.", "it asks for Basic",
                     "Correct backend.credentials, whose mode is static", 3), "http://<nginx>/private/",
-            ("backend.credentials.mode=static", "backend.credentials.value=Bearer some-token")),
+            ("backend.credentials.mode=static",
+             "backend.credentials.send={headers: {Authorization: Bearer some-token}}")),
     Checked(Mistake("The service limits how often we ask.", "HTTP 429", "again in 37 s", 3), "<states>/busy"),
     Checked(Mistake("The service takes no body so large.", "HTTP 413", "limit", 3), "<states>/small"),
     Checked(Mistake("The service takes another media type.", "HTTP 415", "backend.url", 3), "<states>/media"),
@@ -151,7 +152,7 @@ ROWS: Final = (
             ("backend.proxy=http://<closed>",)),
     Checked(Mistake("The proxy has no http://.", "backend.proxy", "put http:// before it", 2), "<service>",
             ("backend.proxy=127.0.0.1:3128",)),
-    Checked(Mistake("A proxy, and the client that cannot use one.", "cannot use a proxy", "leave it at auto", 2),
+    Checked(Mistake("A knob that left names the HTTP client.", "backend.transport", "the gateway chooses", 2),
             "<service>", ("backend.proxy=http://<closed>", "backend.transport=lean")),
     Checked(Mistake("The file of the authority is no certificate.", "text.pem", "PEM", 2), "https://<tls>/jsonrpc",
             ("backend.tls.ca_file=<dir>/text.pem",)),
@@ -160,7 +161,7 @@ ROWS: Final = (
             "https://<tls>/jsonrpc", ("backend.tls.cert_file=<dir>/ca.pem",)),
     # The listing
     Checked(Mistake("The listing is empty.", "no methods", "backend.credentials", 1), "<states>/empty"),
-    Checked(Mistake("The listing has more methods than may be offered.", "30", "catalog.max_tools", 3),
+    Checked(Mistake("A knob of an earlier version bounds the tools.", "catalog.max_tools", "catalog.include", 2),
             "<states>/large", ("catalog.max_tools=10",)),
     Checked(Mistake("The listing is larger than is read.", "16777216 bytes", "backend.listing.file", 3),
             "<states>/huge"),

@@ -66,7 +66,7 @@ async def test_the_first_bytes_show_no_credential_that_the_service_repeats(
     start: Start, backend: ScriptedBackend
 ) -> None:
     secret = TOKEN.removeprefix("Bearer ")
-    knobs = ("backend.credentials.mode=static", f"backend.credentials.value={TOKEN}")
+    knobs = ("backend.credentials.mode=static", f"backend.credentials.send.headers.Authorization={TOKEN}")
     told = await steps(start, backend, Body(b'{"you sent": "%b' % secret.encode()), *knobs)
     assert any('{"you sent": "[redacted]' in step for step in told)
     assert secret[:6] not in "".join(told)

@@ -178,7 +178,7 @@ async def test_the_answer_to_a_question_is_free_once(connect: Connect, backend: 
 
 @pytest.mark.parametrize("version", LEGACY[:2])
 async def test_a_call_that_lacks_a_capability_counts_once(connect: Connect, version: str) -> None:
-    client = await connect(DAILY, "catalog.tools.add.requires={sampling: {}}")
+    client = await connect(DAILY, "catalog.tools.add.mcp=[sampling]")
     answer = await client.mcp(request("tools/call", CALL), await session_of(client, version))
     assert answer.result["isError"] is True
     assert answer.headers["RateLimit"].startswith('"call";r=9;')
@@ -204,7 +204,7 @@ class TestMethodsThatAsk:
     ) -> None:
         asks = {"resultType": "input_required", "inputRequests": {"where": {"method": "roots/list"}}}
         backend.on("ask", InTurn((result(asks), result("sunny")) * (BURST + 1)))
-        client = await connect(DAILY, "catalog.tools.ask.input_required=true")
+        client = await connect(DAILY, "catalog.tools.ask.mcp=[input_required]")
         asking = {"name": "ask", "arguments": {"topic": "weather"}, "_meta": {CAPABILITIES: {"roots": {}}}}
         for _ in range(BURST):
             state = (await client.modern("tools/call", asking)).result["requestState"]

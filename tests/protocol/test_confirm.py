@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 Connect = Callable[..., Awaitable[Client]]
 
 CONFIRM = "catalog.tools.add.confirm=true"
-BOTH = ("catalog.tools.ask.confirm=true", "catalog.tools.ask.input_required=true")
+BOTH = ("catalog.tools.ask.confirm=true", "catalog.tools.ask.mcp=[input_required]")
 TWO_AND_THREE = {"a": 2, "b": 3}
 ACCEPT = {"confirm": {"action": "accept", "content": {}}}
 CAN_ASK = {"elicitation": {}}

@@ -1,4 +1,4 @@
-"""Methods whose results are MCP content already (``content: blocks``): server/tools "Tool Result" of each revision."""
+"""Methods whose results are MCP content already (``mcp: [blocks]``): server/tools "Tool Result" of each revision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 Connect = Callable[..., Awaitable[Client]]
 
 ERAS = (MODERN, *LEGACY)
-BLOCKS = "catalog.tools.show.content=blocks"
+BLOCKS = "catalog.tools.show.mcp=[blocks]"
 TEXT = {"type": "text", "text": "Hello\n“you”"}
 IMAGE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 AUDIO = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
@@ -176,7 +176,7 @@ async def test_a_listing_s_own_result_schema_describes_the_content_and_is_not_pu
     connect: Connect, backend: ScriptedBackend, era: str
 ) -> None:
     """outputSchema is of structuredContent: clients would miss it, or check it against the wrong schema."""
-    client = await connect("catalog.tools.typed.content=blocks")
+    client = await connect("catalog.tools.typed.mcp=[blocks]")
     backend.on("typed", result({"content": [TEXT], "structuredContent": {"content": "not a list"}}))
     listed = {tool["name"]: tool for tool in (await client.speak(era, "tools/list")).result["tools"]}
     assert "outputSchema" not in listed["typed"]

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 
 Connect = Callable[..., Awaitable[Client]]
 
-ASKING = ("catalog.tools.ask.input_required=true", "catalog.tools.other.input_required=true")
+ASKING = ("catalog.tools.ask.mcp=[input_required]", "catalog.tools.other.mcp=[input_required]")
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 ELICIT = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": SCHEMA}}
 SAMPLE = {
@@ -301,7 +301,7 @@ async def test_requires_names_what_the_client_lacks_before_the_backend_is_asked(
     connect: Connect, backend: ScriptedBackend
 ) -> None:
     """The operator knows what a tool needs: 400, -32021, the backend untouched."""
-    client = await connect("catalog.tools.plain.requires={sampling: {}, roots: {}}")
+    client = await connect("catalog.tools.plain.mcp=[sampling, roots]")
     answer = await ask(client, tool="plain", capabilities={"roots": {}, "elicitation": {}})
     assert answer.fault == (400, -32021)
     assert answer.error["data"] == {"requiredCapabilities": {"sampling": {}}}
@@ -313,7 +313,7 @@ async def test_requires_names_what_the_client_lacks_before_the_backend_is_asked(
 async def test_a_header_that_disagrees_is_told_before_a_missing_capability(connect: Connect) -> None:
     """The order is that of the official servers."""
     topic = "{schema: {type: string, x-mcp-header: Topic}}"
-    client = await connect("catalog.tools.plain.requires={roots: {}}", f"catalog.tools.plain.arguments.topic={topic}")
+    client = await connect("catalog.tools.plain.mcp=[roots]", f"catalog.tools.plain.arguments.topic={topic}")
     body = modern_request("tools/call", {"name": "plain", "arguments": {"topic": "x"}})
     headers = modern_headers("tools/call", "plain")
     assert (await client.mcp(body, headers)).fault == (400, -32020)
@@ -324,7 +324,7 @@ async def test_a_header_that_disagrees_is_told_before_a_missing_capability(conne
 async def test_a_tool_that_needs_a_capability_is_an_error_for_older_clients_and_rest(
     connect: Connect, backend: ScriptedBackend, version: str
 ) -> None:
-    client = await connect("catalog.tools.plain.requires={sampling: {}}")
+    client = await connect("catalog.tools.plain.mcp=[sampling]")
     call = {"name": "plain", "arguments": {"topic": "x"}}
     older = (await client.legacy("tools/call", call, version=version)).result
     rest = await client.post("/mcp/tools/invoke", call)

@@ -59,7 +59,7 @@ def large(part: bytes, pad: str = PAD) -> bytes:
 
 @pytest.fixture
 async def gateway() -> AsyncIterator[Gateway]:
-    credentials = f"backend.credentials={{mode: static, header: X-Key, value: {SECRET}}}"
+    credentials = f"backend.credentials={{mode: static, send: {{headers: {{X-Key: {SECRET}}}}}}}"
     async with ScriptedBackend(METHODS) as backend, front(backend.url, credentials) as running:
         yield Gateway(running, backend)
 

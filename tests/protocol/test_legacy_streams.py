@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
 
-QUICK = ("catalog.ttl=50ms", "catalog.notify_interval=0")
+QUICK = ("catalog.ttl=50ms", "mcp.heartbeat=50ms")
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 

@@ -23,7 +23,6 @@ STREAMS: Final = 1000
 KNOBS: Final = (
     "backend.listing.dialect=openrpc",
     "catalog.ttl=200ms",
-    "catalog.notify_interval=0",
     f"limits.streams={2 * STREAMS}",
 )
 ACKNOWLEDGED: Final = b"notifications/subscriptions/acknowledged"

@@ -1,4 +1,4 @@
-"""Methods that ask a person back (``input_required``), through clients of the older era (client/elicitation)."""
+"""Methods that ask a person back (``mcp: [input_required]``), through clients of the older era (client/elicitation)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 Connect = Callable[..., Awaitable[Client]]
 
 LATEST, FORMS_ONLY = LEGACY[:2]
-ASKING = "catalog.tools.ask.input_required=true"
+ASKING = "catalog.tools.ask.mcp=[input_required]"
 BOTH = ("catalog.tools.ask.confirm=true", ASKING)
 ASK = {"name": "ask", "arguments": {}}
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -180,7 +180,7 @@ async def test_a_header_that_disagrees_is_refused_before_any_stream(client: Clie
 
 
 async def test_a_missing_capability_is_refused_before_any_stream(connect: Connect, backend: ScriptedBackend) -> None:
-    client = await connect("catalog.tools.add.requires={sampling: {}}")
+    client = await connect("catalog.tools.add.mcp=[sampling]")
     assert (await call(client, MODERN, "p")).fault == (400, -32021)
     declared = {**ADD, "_meta": {CAPABILITIES: {"sampling": {}}}}
     assert (await call(client, MODERN, "p", declared)).messages[-1]["result"]["isError"] is False

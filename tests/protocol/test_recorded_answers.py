@@ -35,8 +35,8 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 
 Named: TypeAlias = tuple[str, Answer]
 
-KNOBS: Final = ("catalog.page_size=5", "catalog.tools.show.content=blocks",
-                "catalog.tools.ask.input_required=true", "mcp.heartbeat=5m")  # fmt: skip
+KNOBS: Final = ("catalog.page_size=5", "catalog.tools.show.mcp=[blocks]",
+                "catalog.tools.ask.mcp=[input_required]", "mcp.heartbeat=5m")  # fmt: skip
 RECORDED: Final = Path(__file__).with_name("recorded_answers.txt")
 _VARYING: Final = re.compile(rb'"(nextCursor|requestState|ttlMs)":("[^"]+"|[0-9]+)')
 CALLS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {

@@ -147,7 +147,7 @@ async def test_a_failure_shows_on_each_surface(surface: Surface) -> None:
     """An HTTP status of 200 says nothing of the call."""
     async with ScriptedBackend((*METHODS, Rpc("show"))) as backend:
         backend.on("show", result({"content": [], "isError": True}))
-        async with front(backend.url, "catalog.tools.show.content=blocks") as gateway:
+        async with front(backend.url, "catalog.tools.show.mcp=[blocks]") as gateway:
             with capture_logs() as logs:
                 for tool, arguments in (("add", ADD["arguments"]), ("fail", {}), ("add", {}), ("show", {})):
                     await gateway.call(surface, tool, arguments)  # type: ignore[arg-type]
@@ -158,7 +158,7 @@ async def test_a_failure_shows_on_each_surface(surface: Surface) -> None:
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_only_a_result_that_is_content_of_mcp_can_say_that_the_call_failed(surface: Surface) -> None:
     """Elsewhere isError is a member like any other."""
-    knobs = "catalog.tools={show: {content: blocks}, ask: {input_required: true}}"
+    knobs = "catalog.tools={show: {mcp: [blocks]}, ask: {mcp: [input_required]}}"
     async with ScriptedBackend((*METHODS, Rpc("show"), Rpc("ask"))) as backend, front(backend.url, knobs) as gateway:
         outcomes = []
         for tool, value in (

@@ -33,8 +33,9 @@ def sent(backend: ScriptedBackend, method: str) -> Request:
 
 
 async def test_several_headers_go_with_the_listing_and_calls(backend: ScriptedBackend) -> None:
-    send = f"{{headers: {{X-Api-Key: {KEY}, X-Tenant: crm, X-User: '{{user}} {{base64({{user}}:{{password}})}}'}}}}"
-    knobs = f"backend.credentials={{mode: static, value: Bearer {KEY}, user: gw, password: {PASSWORD}, send: {send}}}"
+    user = "'{user} {base64({user}:{password})}'"
+    send = f"{{headers: {{Authorization: Bearer {KEY}, X-Api-Key: {KEY}, X-Tenant: crm, X-User: {user}}}}}"
+    knobs = f"backend.credentials={{mode: static, user: gw, password: {PASSWORD}, send: {send}}}"
     async with front(backend.url, knobs) as gateway:
         assert (await gateway.call("modern", "add", SUM)).value == {"sum": 5}
     for request in backend.requests:
@@ -159,7 +160,9 @@ async def test_a_word_is_not_taken_for_a_password_and_what_is_not_quoted_stays(b
 
 
 async def test_a_caller_may_see_its_own_words_that_are_part_of_no_secret(backend: ScriptedBackend) -> None:
-    async with front(backend.url, f"backend.credentials={{mode: static, value: {KEY}}}") as gateway:
+    async with front(
+        backend.url, f"backend.credentials={{mode: static, send: {{headers: {{Authorization: {KEY}}}}}}}"
+    ) as gateway:
         assert (await gateway.call("modern", "echo", {"value": "k3y-for"})).value == "k3y-for"
 
 

@@ -33,10 +33,12 @@ INFO: Final = {
 ICON: Final = {"src": "https://books.example.com/icon.png", "sizes": ["48x48"], "theme": "dark"}
 KNOBS: Final = {
     "name": "books",
-    "title": "Books and more",
     "instructions": "Search before you order.",
-    "website_url": "https://books.example.com",
-    "icons": [{**ICON, "mime_type": "image/png"}],
+    "about": {
+        "title": "Books and more",
+        "website_url": "https://books.example.com",
+        "icons": [{**ICON, "mime_type": "image/png"}],
+    },
 }
 ERAS: Final = (MODERN, *LEGACY)
 every_era = pytest.mark.parametrize("era", ERAS)
@@ -108,7 +110,7 @@ async def test_a_listing_that_says_nothing_leaves_the_gateways_own_name(
 
 @every_era
 async def test_nobody_waits_for_a_listing(connect: Connect, backend: ScriptedBackend, era: str) -> None:
-    client = await connect("mcp.server.title=Books", url=backend.refused_url)
+    client = await connect("mcp.server.about.title=Books", url=backend.refused_url)
     server, instructions = await introduced(client, era)
     assert (server["name"], instructions) == ("jsonrpc-mcp-gateway", None)
     assert ("title" in server) == ("title" in known(era, {"title": ""}))
@@ -117,7 +119,7 @@ async def test_nobody_waits_for_a_listing(connect: Connect, backend: ScriptedBac
 async def test_each_result_names_the_server_in_short(connect: Connect, backend: ScriptedBackend) -> None:
     """2026-07-28, basic/index: every result. What is for people only, and large, is in that of server/discover."""
     lists(backend, INFO)
-    client = await connect(f"mcp.server.icons={json.dumps([ICON])}")
+    client = await connect(f"mcp.server.about.icons={json.dumps([ICON])}")
     listed = (await client.modern("tools/list")).result
     called = (await client.modern("tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})).result
     for found in (listed, called):
@@ -141,7 +143,7 @@ async def test_an_empty_text_is_the_operators_word_that_there_is_none(
     connect: Connect, backend: ScriptedBackend
 ) -> None:
     lists(backend, INFO)
-    client = await connect("mcp.server={instructions: '', title: ''}")
+    client = await connect("mcp.server={instructions: '', about: {title: ''}}")
     server, instructions = await introduced(client, MODERN)
     assert ("title" in server, instructions) == (False, None)
 

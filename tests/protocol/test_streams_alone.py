@@ -41,11 +41,11 @@ async def begun(stream: Stream, era: str) -> None:
 async def test_a_stream_goes_on_over_a_reload_and_keeps_nothing_alive_of_the_service_before(
     start: Start, session: ClientSession, backend: ScriptedBackend, era: str
 ) -> None:
-    gateway = await start("catalog.notify_interval=0")
+    gateway = await start()
     async with opened(Client(session, gateway.port), era) as stream:
         await begun(stream, era)
         gone = weakref.ref(gateway.services[""])
-        await gateway.reload(settings(backend.url, "catalog.notify_interval=0", "limits.discovery=7/minute"))
+        await gateway.reload(settings(backend.url, "limits.discovery=7/minute"))
         await retired(gateway)
         gc.collect()
         assert gone() is None
@@ -61,10 +61,10 @@ async def test_a_stream_goes_on_over_a_reload_and_keeps_nothing_alive_of_the_ser
 async def test_a_reload_that_changes_what_is_listed_is_told_once(
     start: Start, session: ClientSession, backend: ScriptedBackend, era: str, knob: str
 ) -> None:
-    gateway = await start("catalog.notify_interval=0")
+    gateway = await start()
     async with opened(Client(session, gateway.port), era) as stream:
         await begun(stream, era)
-        await gateway.reload(settings(backend.url, "catalog.notify_interval=0", knob))
+        await gateway.reload(settings(backend.url, knob))
         assert (await stream.message())["method"] == CHANGED
         await gateway.list_anew()
         await gateway.stop()
@@ -75,10 +75,10 @@ async def test_a_reload_that_changes_what_is_listed_is_told_once(
 async def test_before_another_backend_the_first_listing_is_told_where_it_differs(
     start: Start, session: ClientSession, backend: ScriptedBackend, era: str
 ) -> None:
-    gateway = await start("catalog.notify_interval=0")
+    gateway = await start()
     async with ScriptedBackend([ADD, ECHO]) as other, opened(Client(session, gateway.port), era) as stream:
         await begun(stream, era)
-        await gateway.reload(settings(other.url, "catalog.notify_interval=0"))
+        await gateway.reload(settings(other.url))
         assert (await stream.message())["method"] == CHANGED
         assert backend.calls("rpc.discover") == 0, "since the stream was opened"
         assert other.calls("rpc.discover") == 1

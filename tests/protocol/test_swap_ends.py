@@ -123,10 +123,10 @@ async def test_a_service_with_a_large_listing_which_the_collector_set_aside_is_l
     start: Start, backend: ScriptedBackend
 ) -> None:
     backend.on("rpc.discover", result(openrpc([Rpc(f"m{number}") for number in range(LARGE)])))
-    gateway = await start("catalog.max_tools=1000")
+    gateway = await start()
     gone = weakref.ref(gateway.services[""].discovery)
     assert gc.get_freeze_count()
-    await gateway.reload(settings(backend.url, "catalog.max_tools=1000", OTHER))
+    await gateway.reload(settings(backend.url, OTHER))
     await retired(gateway)
     await until(lambda: gone() is None)
 

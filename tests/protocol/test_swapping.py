@@ -11,10 +11,11 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway.config.source import ConfigError, load_settings
+from gateway.discovery.shrink_guard import MAX_TOOLS
 from gateway.process.server import Server
 from gateway.settings import Settings
 from tests.fault.behaviours import Hang
-from tests.fault.methods import ADD, ECHO
+from tests.fault.methods import ADD, ECHO, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
@@ -151,13 +152,14 @@ async def test_services_come_change_and_go_and_the_others_are_not_touched(sessio
 async def test_one_faulty_service_keeps_every_other_as_it_is_and_all_faults_are_told(
     session: ClientSession, tmp_path: Any
 ) -> None:
-    async with ScriptedBackend([ADD]) as crm, ScriptedBackend([ADD, ECHO]) as shop:
-        made = {"crm": {"url": crm.url}, "shop": {"url": shop.url}}
+    many = [Rpc(f"m{number}") for number in range(MAX_TOOLS)]
+    async with ScriptedBackend([ADD]) as crm, ScriptedBackend([ADD, *many]) as shop:
+        made = {"crm": {"url": crm.url}, "shop": {"url": shop.url, "catalog": {"include": ["add"]}}}
         async with running(several(made)) as server:
             before = dict(server.services)
             faulty = several({
                 "crm": {**made["crm"], "limits": {"discovery": "1/minute"}},
-                "shop": {**made["shop"], "catalog": {"max_tools": 1}},
+                "shop": {**made["shop"], "catalog": {}},
                 "news": {**made["crm"], "catalog": {"pin": str(tmp_path / "none.json")}},
             })  # fmt: skip
             with pytest.raises(ConfigError) as caught:

@@ -217,7 +217,6 @@ async def test_a_credential_of_the_operator_s_is_stronger(connect: Connect, back
     """Whatever the operator sets cannot be set by a client."""
     client = await connect(
         "backend.credentials.mode=static",
-        "backend.credentials.header=baggage",
-        "backend.credentials.value=of-the-operator=1",
+        "backend.credentials.send.headers.baggage=of-the-operator=1",
     )
     assert await forwarded(client, backend, baggage=BAGGAGE) == {"baggage": "of-the-operator=1"}

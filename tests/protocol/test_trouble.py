@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.source import ConfigError
+from gateway.discovery.shrink_guard import MAX_TOOLS
 from gateway.invocation.invocation import MAX_BROKEN_RESULT
 from gateway.listing.reader import MAX_LISTING
 from tests.each import each
@@ -22,7 +23,7 @@ from tests.protocol.talk import Client
 from tests.waiting import PATIENCE
 
 Connect = Callable[..., Awaitable[Client]]
-BOUNDED = ("catalog.ttl=50ms", "catalog.max_tools=10")
+QUICK = "catalog.ttl=50ms"
 AGE = Rpc("age", {}, {"type": "integer"}, run=lambda: "old enough")
 PERSON = Rpc("person", {}, {"type": "object", "required": ["name"]}, run=dict)
 STRICT_LISTING = """
@@ -85,12 +86,12 @@ async def test_listeners_hear_that_the_promise_is_gone(connect: Connect) -> None
         Body(b"", 404, None),
         result({"openrpc": "1.3.2", "info": {}, "methods": "none"}),
         result({**openrpc(METHODS), "padding": "x" * MAX_LISTING}),
-        result(openrpc([Rpc(f"m{n}") for n in range(30)])),
+        result(openrpc([Rpc(f"m{n}") for n in range(MAX_TOOLS + 1)])),
     ],
     ids=["cut short", "500", "404", "no list", "beyond the size", "beyond the count"],
 )
 async def test_what_is_no_whole_listing_changes_nothing(spoilt: Body) -> None:
-    async with ScriptedBackend() as backend, front(backend.url, *BOUNDED) as gateway:
+    async with ScriptedBackend() as backend, front(backend.url, QUICK) as gateway:
         before = await gateway.tools()
         backend.on("rpc.discover", spoilt)
         asked = backend.calls("rpc.discover")

@@ -211,7 +211,7 @@ ROWS: Final = (
             Call("aria2_changeGlobalOption", {"params": [{"max-overall-download-limit": "5K"}]}, equals("OK"), 1),
             Call("aria2_getGlobalOption", {}, lambda result: result["max-overall-download-limit"] == "5120"),
         ),
-        credentials=(f'backend.params.prefix=["token:{ARIA2_SECRET}"]',),
+        credentials=(f"backend.credentials={{mode: static, send: {{params: ['token:{ARIA2_SECRET}']}}}}",),
     ),
     Row(
         "deluge-web (Debian)",

@@ -15,4 +15,6 @@ def bearer(name: str) -> str:
 
 def as_user(credential: str | None, section: str = "backend.credentials") -> tuple[str, ...]:
     """The settings that show this credential; none without one."""
-    return () if credential is None else (f"{section}.mode=static", f"{section}.value={credential}")
+    return (
+        () if credential is None else (f"{section}.mode=static", f"{section}.send.headers.Authorization={credential}")
+    )

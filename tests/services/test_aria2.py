@@ -12,7 +12,7 @@ from tests.services.launch import ARIA2_SECRET
 from tests.services.process import Service
 from tests.services.test_services_answer import call
 
-SECRET = f'backend.params.prefix=["token:{ARIA2_SECRET}"]'
+SECRET = f"backend.credentials={{mode: static, send: {{params: ['token:{ARIA2_SECRET}']}}}}"
 LISTING = "backend.listing.dialect=introspection"  # asked at once: probing pays two seconds for each wrong guess
 NOWHERE = "http://127.0.0.1:9/file"
 PAUSED = {"pause": "true"}

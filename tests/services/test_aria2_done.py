@@ -16,7 +16,7 @@ from tests.services.process import Service
 def knobs(service: Service) -> list[str]:
     return [
         *("--set", f"backend.url={service.url}"),
-        *("--set", f'backend.params.prefix=["token:{ARIA2_SECRET}"]'),
+        *("--set", f"backend.credentials={{mode: static, send: {{params: ['token:{ARIA2_SECRET}']}}}}"),
         *("--set", "auth.mode=off"),
     ]
 

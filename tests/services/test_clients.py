@@ -12,7 +12,10 @@ from tests.services.launch import ARIA2_SECRET
 from tests.services.process import Service
 
 MODES = ("auto", "legacy", MODERN)
-ARIA2 = ("backend.listing.dialect=introspection", f'backend.params.prefix=["token:{ARIA2_SECRET}"]')
+ARIA2 = (
+    "backend.listing.dialect=introspection",
+    f"backend.credentials={{mode: static, send: {{params: ['token:{ARIA2_SECRET}']}}}}",
+)
 
 
 def text(result: CallToolResult) -> str:

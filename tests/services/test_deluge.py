@@ -38,10 +38,8 @@ async def test_deluge_is_listed_and_called_from_its_url_alone(deluge: Service, s
 
 
 async def test_a_call_of_deluge_comes_to_what_a_session_may(deluge: Service) -> None:
-    shown = f"backend.credentials.value={session_of(deluge)}"
-    async with front(
-        deluge.url, "backend.credentials.mode=static", "backend.credentials.header=Cookie", shown
-    ) as gateway:
+    shown = f"backend.credentials.send.headers.Cookie={session_of(deluge)}"
+    async with front(deluge.url, "backend.credentials.mode=static", shown) as gateway:
         ((_, host, port, _),) = (await gateway.call("modern", "web_get_hosts", {})).value
         assert (host, port) == ("127.0.0.1", 58846)
         assert (await gateway.call("modern", "web_set_config", {"params": [{"theme": "gray"}]})).value is None
@@ -59,6 +57,6 @@ async def test_deluge_is_logged_in_to_and_again_when_the_session_is_gone(deluge:
 
 
 async def test_the_methods_file_of_a_service_that_wants_params_names_the_knob(deluge: Service, tmp_path: Path) -> None:
-    needed = ("backend.params.always=true",)
+    needed = ("backend.version=2.0-with-params",)
     written = await written_and_read(deluge.url, tmp_path / "methods.yaml", needed=needed)
     assert "  web.connect:\n    structure: by-position\n    params: null\n    # description: " in written

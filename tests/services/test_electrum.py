@@ -13,7 +13,7 @@ from tests.services.methods_file import written_and_read
 from tests.services.process import Service
 
 USER = "Basic " + base64.b64encode(b"u:p").decode()
-CREDENTIALS = ("backend.credentials.mode=static", f"backend.credentials.value={USER}")
+CREDENTIALS = ("backend.credentials.mode=static", f"backend.credentials.send.headers.Authorization={USER}")
 ADDRESS = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
 
 

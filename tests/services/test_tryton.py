@@ -14,7 +14,7 @@ from tests.services.process import Service
 from tests.services.test_services_answer import fetch
 
 USER = "Basic " + base64.b64encode(b"admin:admin").decode()
-CREDENTIALS = ("backend.credentials.mode=static", f"backend.credentials.value={USER}")
+CREDENTIALS = ("backend.credentials.mode=static", f"backend.credentials.send.headers.Authorization={USER}")
 READ = "model.res.user.read"
 
 

@@ -151,7 +151,6 @@ def write(
         },
         "catalog": {
             "ttl": "1s",
-            "notify_interval": "1s",
             "page_size": 100 + version % 7,
             "tools": {"agreed": {"confirm": True}},
         },

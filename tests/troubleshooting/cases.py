@@ -98,13 +98,14 @@ TLS: Final = (
          at("clients", "/jsonrpc", "backend.tls.ca_file={dir}/ca.pem", scheme="https"), 3, "wants a client"),
 )  # fmt: skip
 STATIC: Final = "backend.credentials.mode=static"
+SENT: Final = "backend.credentials.send.headers.Authorization"
 ACCESS: Final = (
     Case("No credentials are configured.", at("nginx", "/private/"), 3, "none are sent (HTTP 401"),
     Case("The credentials are wrong.",
-         at("nginx", "/private/", STATIC, "backend.credentials.value=Basic Z2F0ZXdheTp3cm9uZw=="), 3,
+         at("nginx", "/private/", STATIC, f"{SENT}=Basic Z2F0ZXdheTp3cm9uZw=="), 3,
          "It refuses the credentials that are sent (HTTP 401"),
     Case("The credentials lack a right.",
-         at("nginx", "/blocked/", STATIC, "backend.credentials.value=Bearer some-token"), 3, "or they lack the right"),
+         at("nginx", "/blocked/", STATIC, f"{SENT}=Bearer some-token"), 3, "or they lack the right"),
     Case("The service says so in a JSON-RPC error.",
          check("backend.url={deluge}", "backend.listing.dialect=custom",
                "backend.listing.custom={method: web.get_plugins, methods: '$[*]'}"), 3, "It wants credentials"),
@@ -115,7 +116,7 @@ ACCESS: Final = (
                "backend.credentials.send={headers: {Cookie: '_session_id={session}'}}"), 3,
          "Correct backend.credentials, whose mode is login."),
     Case("Drupal's jsonrpc takes the credentials, its jsonrpc_mcp does not.",
-         check("backend.url={both}", STATIC, "backend.credentials.value=Basic YWRtaW46YWRtaW4="), 3,
+         check("backend.url={both}", STATIC, f"{SENT}=Basic YWRtaW46YWRtaW4="), 3,
          "Set backend.listing.dialect: drupal"),
     Case("A login page is in front of the service.", at("login"), 3, "login page"),
     Case("A single sign-on redirects to its login page.", at("nginx", "/portal"), 3, "redirects to a login page"),

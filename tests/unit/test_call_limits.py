@@ -93,25 +93,6 @@ async def test_one_users_tokens_and_addresses_count_together(store: MemoryStore)
     assert await made(budget, Caller("192.0.2.9", principal=user("ann", "another app").principal)) == 0
 
 
-async def test_users_of_one_client_share_its_rate_only_where_there_is_one(store: MemoryStore) -> None:
-    budget = CallBudget(store, "1000/minute", "15/minute")
-    assert [await made(budget, user(name)) for name in ("ann", "bob")] == [10, 0]
-    quota = await budget.spend(user("bob"), TOOL)
-    assert quota.headers["RateLimit-Policy"] == '"client";q=15;w=60'
-    assert quota.fault is not None
-    assert quota.fault.message.startswith("Too many calls of all users of this client: at most 15 per minute")
-    assert await made(budget, user("bob", "another app")) == 10
-    assert await made(budget, ADDRESS) == 100
-    assert await made(CallBudget(store, "1000/minute"), user("bob")) > 50
-
-
-async def test_a_caller_over_its_own_rate_spends_nothing_of_its_clients(store: MemoryStore) -> None:
-    budget = CallBudget(store, "10/minute", "200/minute")
-    for _ in range(15):
-        await made(budget, user("ann"))
-    assert await made(budget, user("bob")) == 10
-
-
 @pytest.mark.parametrize(("limit", "burst"), [("3/minute", 3), ("30/minute", 10), ("300/minute", 30)])
 async def test_a_tools_limit_lets_no_more_come_at_once_than_it_says(store: MemoryStore, limit: str, burst: int) -> None:
     budget = CallBudget(store, "1000/minute")

@@ -257,7 +257,7 @@ def test_files_in_options_are_found_from_every_folder(home: Path) -> None:
     knobs = (
         "backend.listing={dialect: static, file: m.yaml, timeout: 5s}",
         "catalog.pin=pins.json",
-        "backend.credentials={mode: static, value: 'Bearer ${file:key}'}",
+        "backend.credentials={mode: static, send: {headers: {X: 'Bearer ${file:key}'}}}",
         "backend.params.structure=by-name",
     )
     (home / "pins.json").write_text('{"tools": {}}')
@@ -265,7 +265,7 @@ def test_files_in_options_are_found_from_every_folder(home: Path) -> None:
     assert json.loads(ran.stdout)["mcpServers"]["crm"]["args"][2:] == [
         "--set", f'backend.listing={{"dialect":"static","file":"{home}/m.yaml","timeout":"5s"}}',
         "--set", f"catalog.pin={home}/pins.json",
-        "--set", f"backend.credentials={{mode: static, value: 'Bearer ${{file:{home}/key}}'}}",
+        "--set", f"backend.credentials={{mode: static, send: {{headers: {{X: 'Bearer ${{file:{home}/key}}'}}}}}}",
         "--set", "backend.params.structure=by-name",
     ]  # fmt: skip
 
@@ -274,7 +274,7 @@ IN = "backend.credentials"
 STATIC = f"{IN}.mode=static"
 SENT = f"{IN}.send={{headers: {{X: '{{t}}'}}}}"
 SECRETS = {
-    "a text": ((STATIC, f"{IN}.value=Bearer s3cret"), f"{IN}.value"),
+    "a text": ((STATIC, f"{IN}.send.headers.X=Bearer s3cret"), f"{IN}.send.headers.X"),
     "in a section": ((f"{IN}={{mode: basic, user: gw, password: s3cret}}",), f"{IN}.password"),
     "in a document": ((STATIC, f"{IN}.send={{headers: {{X-Key: s3cret}}}}"), f"{IN}.send.headers.X-Key"),
     "below a document": ((STATIC, f"{IN}.send.query.key=s3cret"), f"{IN}.send.query.key"),
@@ -303,7 +303,8 @@ def test_no_token_of_a_url_gets_into_an_entry(arguments: tuple[str, ...]) -> Non
 
 
 def test_an_entry_with_the_gateways_url_has_no_secret_to_keep_out(home: Path) -> None:
-    ran = connect(home, f"{URL}?api_key=s3cret", "--set", f"{IN}.mode=static", "--set", f"{IN}.value=s3cret", "--http")
+    fixed = ("--set", STATIC, "--set", f"{IN}.send.headers.X=s3cret")
+    ran = connect(home, f"{URL}?api_key=s3cret", *fixed, "--http")
     assert json.loads(ran.stdout)["mcpServers"]["crm"] == {"type": "http", "url": "http://127.0.0.1:8080/mcp"}
 
 

@@ -64,7 +64,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "a token of its own for the backend": (EXCHANGE,),
     "the gateway's own token": (OWN,),
     "nothing": ("backend.credentials.mode=none",),
-    "a fixed header": ("backend.credentials={mode: static, value: sesame}",),
+    "a fixed header": ("backend.credentials={mode: static, send: {headers: {X-Key: sesame}}}",),
     "bound tokens, exchanged": (EXCHANGE, "auth.dpop=require"),
     "authentication off": ("auth.mode=off",),
     "authentication off, the gateway's own token": (

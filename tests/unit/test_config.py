@@ -33,8 +33,8 @@ def test_of_two_settings_of_one_knob_the_later_wins() -> None:
 
 def test_a_layer_adds_to_a_section_and_does_not_replace_it(tmp_path: Path) -> None:
     path = file(tmp_path, f"backend:\n  url: {URL}\n  timeout: 9s\n{OPEN}")
-    made = load_settings(path, ["backend.listing.timeout=3s"], {"GATEWAY__BACKEND__PARAMS__ALWAYS": "true"})
-    assert (made.backend.timeout, made.backend.listing.timeout, made.backend.params.always) == (9, 3, True)
+    made = load_settings(path, ["backend.listing.timeout=3s"], {"GATEWAY__BACKEND__PARAMS__SEND_DEFAULTS": "true"})
+    assert (made.backend.timeout, made.backend.listing.timeout, made.backend.params.send_defaults) == (9, 3, True)
 
 
 def test_a_layer_adds_to_a_section_of_which_there_is_the_name_alone(tmp_path: Path) -> None:
@@ -78,8 +78,12 @@ sever: {}
 @pytest.mark.parametrize(
     ("text", "place", "known"),
     [
-        ("telemetry: {log: {lvl: info}}", "telemetry.log.lvl", "level, format"),
-        ("mcp: {server: {icons: [{src: 'https://x/i.png', size: any}]}}", "mcp.server.icons.0.size", "src, mime_type"),
+        ("telemetry: {log: {lvl: info}}", "telemetry.log.lvl", "level"),
+        (
+            "mcp: {server: {about: {icons: [{src: 'https://x/i.png', size: any}]}}}",
+            "mcp.server.about.icons.0.size",
+            "src, mime_type",
+        ),
         ("catalog: {tools: {a.b: {scope: x}}}", "catalog.tools.a.b.scope", "name, title, description, annotations"),
         ("catalog: {tools: {a: {arguments: {x: {schma: true}}}}}", "catalog.tools.a.arguments.x.schma", "schema, desc"),
     ],
@@ -93,7 +97,7 @@ def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path, text: str, p
     ("text", "said"),
     [
         ("server: {allowed_hosts: gw.example.com}", "server.allowed_hosts: must be a list, such as [one, two]"),
-        ("mcp: {server: {title: 1.0}}", "mcp.server.title: must be a text; in quotes"),
+        ("mcp: {server: {about: {title: 1.0}}}", "mcp.server.about.title: must be a text; in quotes"),
         ("mcp: {server: bookshop}", "mcp.server: must be a mapping, such as {name: value}"),
         ("catalog: {tools: [a]}", "catalog.tools: must be a mapping, such as {name: value}"),
     ],
@@ -110,7 +114,7 @@ def test_what_is_of_another_kind_is_told_in_words_of_yaml(tmp_path: Path, text: 
         ("backend.listing.dialect=opnrpc", "openrpc"),
         ("auth.issuers=[{issuer: https://x, preset: keyclock}]", "keycloak"),
         ("catalog.aud=1", None),
-        ("catalog.cert_file=x", "backend.tls.cert_file"),
+        ("catalog.proxy=x", "backend.proxy"),
     ],
 )
 def test_what_is_misspelled_is_told_with_what_is_probably_meant(tmp_path: Path, knob: str, meant: str | None) -> None:

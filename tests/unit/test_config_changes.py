@@ -21,24 +21,24 @@ def test_a_reload_names_the_knobs_of_the_process_and_keeps_their_values() -> Non
     old = made()
     new = made(
         server={"port": 1, "allowed_hosts": ["gw.example.com"]},
-        backend={"credentials": {"mode": "static", "value": SECRET}, "timeout": "1s"},
+        backend={"credentials": {"mode": "static", "send": {"headers": {"X": SECRET}}}, "timeout": "1s"},
         catalog={"ttl": "7s", "tools": {"a": {"title": "A"}}},
         auth={"mode": "off", "scopes": {"list": ["read"]}},
-        telemetry={"log": {"level": "debug", "format": "text"}},
+        telemetry={"log": {"level": "debug"}},
     )
-    assert needs_restart(old, new) == ("server.port", "telemetry.log.format")
+    assert needs_restart(old, new) == ("server.port",)
     kept = keep_for_process(old, new)
     assert set(differing(old, kept)) == {
         "server.allowed_hosts",
         "backend.timeout",
         "backend.credentials.mode",
-        "backend.credentials.value",
+        "backend.credentials.send",
         "catalog.ttl",
         "catalog.tools.a",
         "auth.scopes.list",
         "telemetry.log.level",
     }
-    assert set(differing(kept, new)) == {"server.port", "telemetry.log.format"}
+    assert set(differing(kept, new)) == {"server.port"}
     assert old == made()
 
 

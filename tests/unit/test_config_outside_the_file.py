@@ -12,9 +12,9 @@ from gateway.config.layers import environment_name
 from gateway.config.references import read_yaml_with_references
 from gateway.config.source import ConfigError, load_settings
 from gateway.settings import Settings
-from tests.configuring import ENVIRONMENT, URL, secret_of
+from tests.configuring import ENVIRONMENT, URL
 
-SECRET = "backend.credentials.value"
+SECRET = "backend.credentials.password"
 TITLE = "catalog.tools.m.title"
 
 
@@ -37,7 +37,13 @@ def faults(given: Callable[[], Settings]) -> tuple[str, ...]:
 
 
 def with_mode(**environ: str) -> dict[str, str]:
-    return {"GATEWAY__BACKEND__CREDENTIALS__MODE": "static", **environ}
+    return {"GATEWAY__BACKEND__CREDENTIALS__MODE": "basic", "GATEWAY__BACKEND__CREDENTIALS__USER": "gateway", **environ}
+
+
+def secret_of(settings: Settings) -> str:
+    password = settings.backend.credentials.password
+    assert password is not None
+    return password.get_secret_value()
 
 
 # --- text -----------------------------------------------------------------------------------------------------
@@ -78,7 +84,7 @@ def test_quotes_within_a_text_are_text(given: Given) -> None:
 def test_an_empty_text_is_null_where_there_may_be_none(given: Given) -> None:
     assert given("server.public_url", "").server.public_url is None
     assert given("backend.proxy", "${EMPTY}", EMPTY="").backend.proxy is None
-    assert given(SECRET, "").backend.credentials.value is None
+    assert given("backend.credentials.password", "").backend.credentials.password is None
     assert given("backend.listing.custom.name", "").backend.listing.custom.name is None
 
 
@@ -95,7 +101,7 @@ def test_an_empty_text_is_a_fault_where_there_has_to_be_one() -> None:
     ("knob", "text", "value"),
     [
         ("server.port", "0x50", 80),
-        ("backend.params.always", "true", True),
+        ("backend.params.send_defaults", "true", True),
         ("backend.timeout", '"1m"', 60),
         ("backend.timeout", "90", 90),
         ("server.max_body", "64KiB", 65536),
@@ -218,23 +224,24 @@ def test_what_references_stand_for_is_not_shown_where_it_is_no_yaml(given: Given
 def test_a_text_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text('"${NOT} #1"\n\n')
     (tmp_path / "url").write_text(URL)
-    environ = with_mode(
-        GATEWAY__BACKEND__CREDENTIALS__HEADER_FILE=f"{tmp_path}/header",
-        GATEWAY__BACKEND__URL_FILE=f"{tmp_path}/url",
-        GATEWAY__AUTH__MODE="off",
-        GATEWAY__CATALOG__TOOLS__M__DESCRIPTION_FILE="${FOLDER}/secret",
-        FOLDER=str(tmp_path),
-    )
-    (tmp_path / "header").write_text("X-Key\n")
-    made = load_settings(None, ["backend.credentials.value=x"], environ)
+    environ = {
+        "GATEWAY__BACKEND__CREDENTIALS__MODE": "basic",
+        "GATEWAY__BACKEND__CREDENTIALS__USER_FILE": f"{tmp_path}/user",
+        "GATEWAY__BACKEND__URL_FILE": f"{tmp_path}/url",
+        "GATEWAY__AUTH__MODE": "off",
+        "GATEWAY__CATALOG__TOOLS__M__DESCRIPTION_FILE": "${FOLDER}/secret",
+        "FOLDER": str(tmp_path),
+    }
+    (tmp_path / "user").write_text("gateway\n")
+    made = load_settings(None, [f"{SECRET}=x"], environ)
     assert made.backend.url == URL
-    assert made.backend.credentials.header == "X-Key"
+    assert made.backend.credentials.user == "gateway"
     assert made.catalog.tools["m"].description == '"${NOT} #1"\n'
 
 
 def test_a_secret_may_too(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2 #tail\n")
-    environ = with_mode(GATEWAY__BACKEND__CREDENTIALS__VALUE_FILE=f"{tmp_path}/secret", **ENVIRONMENT)
+    environ = with_mode(GATEWAY__BACKEND__CREDENTIALS__PASSWORD_FILE=f"{tmp_path}/secret", **ENVIRONMENT)
     assert secret_of(load_settings(None, (), environ)) == "hunter2 #tail"
 
 
@@ -272,20 +279,21 @@ def test_what_is_no_text_is_in_no_file_of_its_own() -> None:
 
 
 def test_all_files_are_told_that_something_was_read_from(tmp_path: Path) -> None:
-    file, key, header, value = (tmp_path / name for name in ("gateway.yaml", "key", "header", "value"))
+    file, key, user, value = (tmp_path / name for name in ("gateway.yaml", "key", "user", "value"))
     file.write_text(f'backend: {{url: {URL}, listing: {{language: "${{file:key}}"}}}}\n')
-    for path in (key, header, value):
+    for path in (key, user, value):
         path.write_text("x")
-    environ = with_mode(
-        GATEWAY__AUTH__MODE="off",
-        GATEWAY__BACKEND__CREDENTIALS__HEADER_FILE=str(header),
-        GATEWAY__BACKEND__CREDENTIALS__VALUE=f"${{file:{value}}}",
-    )
+    environ = {
+        "GATEWAY__AUTH__MODE": "off",
+        "GATEWAY__BACKEND__CREDENTIALS__MODE": "basic",
+        "GATEWAY__BACKEND__CREDENTIALS__USER_FILE": str(user),
+        "GATEWAY__BACKEND__CREDENTIALS__PASSWORD": f"${{file:{value}}}",
+    }
     read: set[Path] = set()
     load_settings(file, (), environ, read)
-    assert read == {file, key, header, value}
+    assert read == {file, key, user, value}
     value.unlink()
     file.write_text("not a mapping")
     read.clear()
     assert len(faults(lambda: load_settings(file, (), environ, read))) == 2
-    assert read == {file, header, value}
+    assert read == {file, user, value}

@@ -17,7 +17,7 @@ from gateway.config.strict_yaml import read_yaml
 from gateway.credentials import MODES
 from gateway.listing import static
 from gateway.listing.probe import DIALECTS
-from gateway.settings import Settings, is_loopback
+from gateway.settings import CatalogSettings, Settings, ToolOverride, is_loopback
 from gateway.settings.paths import documents, knobs
 from tests.each import each
 
@@ -92,13 +92,13 @@ def test_there_are_few_enough_knobs_to_read() -> None:
     """Each path once, whatever holds others included; a document is one."""
     paths = [path for path, _ in knobs()]
     assert len(paths) == len(set(paths))
-    assert len(paths) <= 129
+    assert len(paths) <= 111
 
 
 def test_a_document_is_described_below_the_knobs() -> None:
     page = render("markdown")
     described = {path for path, _ in documents()}
-    assert {"backend.listing.custom", "catalog.tools.*.arguments.*", "mcp.server.icons.*"} <= described
+    assert {"backend.listing.custom", "catalog.tools.*.arguments.*", "mcp.server.about.icons.*"} <= described
     for path, model in documents():
         members = page.partition(f"Members of `{path}`:")[2].partition("Members of")[0]
         assert all(f"| `{field.alias or name}` |" in members for name, field in model.model_fields.items())
@@ -123,6 +123,14 @@ def test_the_commented_file_has_every_knob() -> None:
         return set().union(*(paths(child, f"{path}.{key}".lstrip(".")) for key, child in node.items()))
 
     assert paths(tree, "") == {path for path, _ in knobs() if "*" not in path} - {"services"}
+
+
+def test_the_commented_file_shows_the_knobs_of_a_tool_as_a_comment_that_could_stand_there() -> None:
+    commented = (ROOT / "config" / "gateway.yaml").read_text().partition("\n  tools: {}\n")[2].partition("\n\n")[0]
+    tools = yaml.safe_load("\n".join(line.removeprefix("  #") for line in commented.splitlines()))
+    assert CatalogSettings.model_validate({"tools": tools}).tools["method.or.pattern.*"] == ToolOverride()
+    shown = {f"catalog.tools.*.{name}" for name in tools["method.or.pattern.*"]}
+    assert shown == {path for path, _ in knobs() if path.startswith("catalog.tools.*.")}
 
 
 def test_the_schema_for_editors_is_one_and_accepts_the_commented_file() -> None:

@@ -13,7 +13,8 @@ SECRET = "hunter2-hunter2"
 
 
 def credentials(value: str) -> str:
-    return f"backend:\n  url: {URL}\n  credentials: {{mode: static, value: {value}}}\n{OPEN}"
+    send = f"{{headers: {{Authorization: {value}}}}}"
+    return f"backend:\n  url: {URL}\n  credentials: {{mode: static, send: {send}}}\n{OPEN}"
 
 
 def test_a_variable_and_the_content_of_a_file_are_put_in_place(tmp_path: Path) -> None:
@@ -42,13 +43,13 @@ def test_references_that_lead_nowhere_are_all_told_with_their_knobs(tmp_path: Pa
     text = """
 backend:
   url: ${ABSENT}
-  params: {prefix: [x, "${file:absent}"]}
+  credentials: {mode: static, send: {params: [x, "${file:absent}"]}}
   listing: {file: "${file:.}"}
 """
     path = file(tmp_path, text)
     told = faults(path)
     assert "backend.url: the environment has no variable ABSENT; set it, or write $${ for ${" in told
-    assert any(fault.startswith("backend.params.prefix[1]: ") and "No such file" in fault for fault in told)
+    assert any(fault.startswith("backend.credentials.send.params[1]: ") and "No such file" in fault for fault in told)
     assert any(fault.startswith("backend.listing.file: ") and "directory" in fault for fault in told)
 
 
@@ -90,11 +91,15 @@ AWKWARD = [
 @pytest.mark.parametrize("form", AWKWARD)
 def test_no_fault_ever_shows_a_secret_however_awkwardly_it_is_written(tmp_path: Path, form: str) -> None:
     value = form.format(SECRET)
-    name = "GATEWAY__BACKEND__CREDENTIALS__VALUE"
+    name = "GATEWAY__BACKEND__CREDENTIALS__SEND__HEADERS__AUTHORIZATION"
     attempts = [
         lambda: load_settings(None, [f"backend.url={URL}", "server.port=x"], {name: value}),
-        lambda: load_settings(None, [f"backend.url={URL}", f"backend.credentials.value={value}", "server.port=x"], {}),
-        lambda: load_settings(None, [f"backend.url={URL}", f"backend.params.prefix={value}", "server.port=x"], {}),
+        lambda: load_settings(
+            None, [f"backend.url={URL}", f"backend.credentials.send.headers.Authorization={value}", "server.port=x"], {}
+        ),
+        lambda: load_settings(
+            None, [f"backend.url={URL}", f"backend.credentials.send.params={value}", "server.port=x"], {}
+        ),
         lambda: load_settings(file(tmp_path, credentials('"${S}"') + "server: {port: x}\n"), (), {"S": value}),
     ]
     for attempt in attempts:

@@ -46,7 +46,7 @@ def test_what_was_written_in_place_of_a_mode_is_not_shown() -> None:
 
 
 LACKING = {
-    "static, no value": ("{mode: static}", "mode: static needs value or send"),
+    "static, nothing to send": ("{mode: static}", "mode: static needs send"),
     "exchange, no client": (
         "{mode: token_exchange, audience: a}", "mode: token_exchange needs client_id, client_secret",
     ),
@@ -62,9 +62,11 @@ LACKING = {
         "mode: token_exchange needs client_secret",
     ),
     "our own, no client": ("{mode: client_credentials}", "mode: client_credentials needs client_id, client_secret"),
-    "none, a value": ("{mode: none, value: x}", "mode: none takes no value, which is for mode: static"),
-    "same resource, a value": ("{mode: same_resource, value: x}", "mode: same_resource takes no value"),
-    "auto, a value": ("{value: x}", "mode: auto takes no value"),
+    "none, a password": (
+        "{mode: none, password: x}", "mode: none takes no password, which is for mode: basic, digest",
+    ),
+    "same resource, a user": ("{mode: same_resource, user: x}", "mode: same_resource takes no user"),
+    "auto, a header": ("{send: {headers: {X: y}}}", "mode: auto takes no send"),
 }  # fmt: skip
 
 
@@ -110,8 +112,9 @@ def test_a_login_that_cannot_be_is_told_with_what_is_wrong_in_it(knobs: str, tol
 @pytest.mark.parametrize(
     ("knobs", "told"),
     [
-        ("{mode: static}", "needs value or send"),
-        ("{mode: none, value: x}", "takes no value, which is for mode: static"),
+        ("{mode: static}", "needs send"),
+        ("{mode: none, send: {headers: {X: y}}}", "takes no send, which is for mode: static, login"),
+        ("{send: {headers: {X: y}}}", "takes no send, which is for mode: static, login"),
         ("{mode: client_credentials}", "needs client_id, client_secret of backend.credentials"),
         ("{mode: token_exchange}", "needs client_id, client_secret, audience or resource of backend.credentials"),
     ],
@@ -122,22 +125,31 @@ def test_a_listings_mode_says_what_it_lacks_and_where_that_stands(knobs: str, to
     assert fault.endswith(told)
 
 
-def test_a_listing_shares_the_client_and_the_header_of_the_calls_and_not_what_is_in_it() -> None:
-    calls = "backend.credentials={mode: static, header: X-Key, value: ours, client_id: gw, client_secret: sesame}"
-    made = load_settings(
-        None, [*GROUND, calls, "backend.listing.credentials={mode: static, value: theirs}"], {}
-    ).by_mount[""]
-    (_, calling), (_, listing) = credential_sections(made)
-    assert calling.value is not None
-    assert listing.value is not None
-    assert [section.value.get_secret_value() for section in (calling, listing)] == ["ours", "theirs"]
-    assert (listing.mode, listing.header, listing.client_id) == ("static", "X-Key", "gw")
+def test_a_listing_shares_user_and_password_of_the_calls_and_not_what_they_send() -> None:
+    calls = "backend.credentials={mode: basic, user: gw, password: sesame, send: {headers: {X: ours}}}"
+    own = "backend.listing.credentials={mode: static, send: {headers: {Y: 'theirs of {user}'}}}"
+    for knobs, mode, headers in (
+        ((calls,), "auto", {"X": "ours"}),
+        ((calls, own), "static", {"Y": "theirs of {user}"}),
+    ):
+        made = load_settings(None, [*GROUND, *knobs], {}).by_mount[""]
+        (_, calling), (_, listing) = credential_sections(made)
+        assert calling.send is not None
+        assert listing.send is not None
+        assert (calling.send.revealed()["headers"], listing.mode, listing.user) == ({"X": "ours"}, mode, "gw")
+        assert listing.send.revealed()["headers"] == headers
 
 
-@pytest.mark.parametrize("knob", ["backend_audience", "trusted_network", "client_id", "token_endpoint", "header"])
+def test_a_listing_that_sends_what_nobody_says_is_a_fault() -> None:
+    (fault,) = faults("backend.listing.credentials={mode: static, send: {headers: {X: '{user}'}}}")
+    said = "send.headers uses {user}, which has no value; there may be user, password, and those of login.find"
+    assert fault == f"backend.listing.credentials: {said}"
+
+
+@pytest.mark.parametrize("knob", ["backend_audience", "trusted_network", "client_id", "token_endpoint", "audience"])
 def test_what_the_backend_decides_is_no_knob_of_the_listing(knob: str) -> None:
     (fault,) = faults(f"backend.listing.credentials={{mode: none, {knob}: x}}")
-    known = "known here: mode, value; did you mean backend.credentials"
+    known = "known here: mode, send; did you mean backend.credentials"
     assert fault == f"backend.listing.credentials.{knob}: unknown key; {known}.{knob}?"
 
 

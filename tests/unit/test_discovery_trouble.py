@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.discovery.shrink_guard import CONFIRMED_AFTER, RETRY_AFTER
+from gateway.discovery.shrink_guard import CONFIRMED_AFTER, MAX_TOOLS, RETRY_AFTER
 from gateway.discovery.views import DENIED_TTL
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.listing.dialect import NoListing, Step
@@ -18,6 +18,7 @@ from tests.authorization.world import refusal
 from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, listing_of, no_listing, refreshed
 
 MANY = tuple(f"m{n:02}" for n in range(40))
+TOO_MANY = tuple(f"m{n}" for n in range(MAX_TOOLS + 1))
 NUMBER = {"type": "number"}
 FALLBACK = listing_of("spare")
 
@@ -127,33 +128,33 @@ async def test_a_tool_that_vanished_from_one_view_is_not_found_in_another(world:
 # --- growing --------------------------------------------------------------------------------------------------
 
 
-async def test_a_listing_beyond_the_bound_is_refused_and_the_last_good_one_serves() -> None:
-    async with a_world(max_tools=3) as world:
+async def test_a_listing_beyond_the_bound_is_refused_and_the_last_good_one_serves(world: World) -> None:
+    await world.names()
+    world.backend.methods = TOO_MANY
+    assert await refreshed(world, world.now + TTL) == ("a", "b")
+
+
+async def test_a_first_listing_beyond_the_bound_says_so_and_what_to_do(world: World) -> None:
+    world.backend.methods = TOO_MANY
+    with pytest.raises(CatalogUnavailable) as caught:
         await world.names()
-        world.backend.methods = MANY
-        assert await refreshed(world, world.now + TTL) == ("a", "b")
-
-
-async def test_a_first_listing_beyond_the_bound_says_so_and_what_to_do() -> None:
-    async with a_world(max_tools=3) as world:
-        world.backend.methods = MANY
-        with pytest.raises(CatalogUnavailable) as caught:
-            await world.names()
-        assert "40 methods to offer, more than catalog.max_tools (3)" in str(caught.value.__cause__)
+    assert "5001 methods to offer, more than 5000; narrow catalog.include" in str(caught.value.__cause__)
 
 
 async def test_methods_that_are_hidden_do_not_count() -> None:
-    async with a_world(max_tools=3, include=("m0[012]",)) as world:
-        world.backend.methods = MANY
-        assert await world.names() == ("m00", "m01", "m02")
+    async with a_world(include=("m[012]",)) as world:
+        world.backend.methods = TOO_MANY
+        assert await world.names() == ("m0", "m1", "m2")
 
 
-async def test_a_bound_that_is_lowered_below_the_listing_is_said_and_nothing_is_taken_over(world: World) -> None:
-    await world.names()
-    before = world.discovery
-    with pytest.raises(NoListing, match=r"2 methods to offer, more than catalog\.max_tools \(1\)"):
-        await world.reload(max_tools=1)
-    assert (await before.catalog(ANYBODY)).names == ("a", "b")
+async def test_patterns_that_offer_more_than_the_bound_are_told_and_nothing_is_taken_over() -> None:
+    async with a_world(include=("m[012]",)) as world:
+        world.backend.methods = TOO_MANY
+        await world.names()
+        before = world.discovery
+        with pytest.raises(NoListing, match="5001 methods to offer, more than 5000"):
+            await world.reload(include=("*",))
+        assert (await before.catalog(ANYBODY)).names == ("m0", "m1", "m2")
 
 
 # --- the fallback ---------------------------------------------------------------------------------------------
@@ -225,11 +226,11 @@ async def test_a_rush_of_callers_has_the_fallback_built_once(spared: World) -> N
 
 
 async def test_a_fallback_beyond_the_bound_is_no_listing_either() -> None:
-    async with a_world(listing_of(*MANY), max_tools=3) as world:
+    async with a_world(listing_of(*TOO_MANY)) as world:
         world.backend.failure = no_listing()
         with pytest.raises(CatalogUnavailable) as caught:
             await world.names()
-        assert "catalog.max_tools" in str(caught.value.__cause__)
+        assert "more than 5000; narrow catalog.include" in str(caught.value.__cause__)
 
 
 async def test_a_promise_that_the_fallback_makes_is_broken_like_any_other() -> None:

@@ -81,7 +81,7 @@ async def test_the_first_token_fetches_the_metadata_and_the_keys_once() -> None:
 
 async def test_a_pinned_address_of_the_keys_needs_no_metadata() -> None:
     web = Web("k1")
-    await kids(keys_of(web, jwks_uri=JWKS), "k1")
+    await kids(keys_of(web, metadata={"jwks_uri": JWKS}), "k1")
     assert web.fetches == [JWKS]
 
 
@@ -246,7 +246,7 @@ async def test_an_issuer_is_published_as_its_own_metadata_name_it(named: str) ->
 async def test_beside_a_configured_jwks_uri_the_metadata_give_the_name_alone(named: str | None, published: str) -> None:
     web = Web("k1")
     web.documents[META] = {"issuer": named, "jwks_uri": "https://login.example.com/others"} if named else []
-    keys = keys_of(web, jwks_uri=JWKS)
+    keys = keys_of(web, metadata={"jwks_uri": JWKS})
     await keys.refresh()
     assert keys.published == published
     assert keys.keys is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.backend.params import ParamConventions, ParamStructures, ParamsValue
+from gateway.backend.params import ParamStructures, ParamsValue
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.catalog.build import Builder
 from gateway.catalog.lint import lint_catalog
@@ -52,7 +52,7 @@ async def call(
 
 @pytest.fixture
 def shapes() -> ParamStructures:
-    return ParamStructures(ParamConventions())
+    return ParamStructures()
 
 
 async def test_a_tool_that_may_run_twice_is_tried_in_the_other_shape_and_then_only_in_that_one(
@@ -135,7 +135,7 @@ async def test_arguments_that_have_no_other_shape_are_tried_in_one(shapes: Param
 
 
 async def test_no_more_is_remembered_than_the_bound_allows() -> None:
-    shapes = ParamStructures(ParamConventions(), most=1)
+    shapes = ParamStructures(most=1)
     await call(shapes, SAFE, ARGUMENTS, Service(list).send)
     await call(shapes, replace(SAFE, method="other"), ARGUMENTS, Service(list).send)
     service = Service(list)
@@ -146,9 +146,11 @@ async def test_no_more_is_remembered_than_the_bound_allows() -> None:
 # --- what the catalog says of a method ------------------------------------------------------------------------
 
 
-async def bound(knobs: dict[str, Any] | None = None, params: dict[str, Any] | None = None, **members: Any) -> Binding:
+async def bound(
+    knobs: dict[str, Any] | None = None, params: dict[str, Any] | None = None, *, leading: bool = False, **members: Any
+) -> Binding:
     method = Method("m", "openrpc", **{"parameters": (Parameter("a"),), **members})
-    builder = Builder(Knobs.model_validate(params or {}), ValidatorCache())
+    builder = Builder(Knobs.model_validate(params or {}), ValidatorCache(), leading_params=leading)
     catalog = await builder.build_catalog(Listing("openrpc", (method,)), CatalogSettings.model_validate(knobs or {}))
     return catalog.tools[0].binding
 
@@ -187,9 +189,11 @@ async def test_a_shape_is_a_guess_where_nobody_says_it(
 
 
 @pytest.mark.parametrize("structure", [Structure.EITHER, Structure.UNKNOWN])
-async def test_behind_a_prefix_arguments_come_by_position_where_the_method_takes_that(structure: Structure) -> None:
-    assert (await bound({}, {"prefix": ["secret"]}, structure=structure)).structure is Structure.BY_POSITION
-    assert (await bound({}, {"prefix": ["secret"]}, structure=Structure.BY_NAME)).structure is Structure.BY_NAME
+async def test_behind_leading_params_arguments_come_by_position_where_the_method_takes_that(
+    structure: Structure,
+) -> None:
+    assert (await bound(leading=True, structure=structure)).structure is Structure.BY_POSITION
+    assert (await bound(leading=True, structure=Structure.BY_NAME)).structure is Structure.BY_NAME
 
 
 async def test_parameters_that_nobody_knows_are_one_array_or_where_the_operator_says_so_any_object() -> None:

@@ -151,19 +151,20 @@ def test_these_are_names(tmp_path: Path, name: str) -> None:
 
 def test_knobs_of_a_service_are_set_in_the_environment_in_files_and_with_set(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    secret.write_text("Bearer s3cret\n")
+    secret.write_text("s3cret\n")
     made = read(
         tmp_path,
         TWO,
         "services.shop.backend.url=https://other.example.com/",
         GATEWAY__SERVICES__CRM__BACKEND__URL="https://elsewhere.example.com/",
-        GATEWAY__SERVICES__CRM__BACKEND__CREDENTIALS__MODE="static",
-        GATEWAY__SERVICES__CRM__BACKEND__CREDENTIALS__VALUE_FILE=str(secret),
+        GATEWAY__SERVICES__CRM__BACKEND__CREDENTIALS__MODE="basic",
+        GATEWAY__SERVICES__CRM__BACKEND__CREDENTIALS__PASSWORD_FILE=str(secret),
+        GATEWAY__SERVICES__CRM__BACKEND__CREDENTIALS__USER="gateway",
     )
     crm, shop = of(made, "crm"), of(made, "shop")
     assert (crm.backend.url, shop.backend.url) == ("https://elsewhere.example.com/", "https://other.example.com/")
-    assert crm.backend.credentials.value is not None
-    assert crm.backend.credentials.value.get_secret_value() == "Bearer s3cret"
+    assert crm.backend.credentials.password is not None
+    assert crm.backend.credentials.password.get_secret_value() == "s3cret"
 
 
 def test_services_can_be_had_from_the_environment_alone() -> None:
@@ -342,8 +343,8 @@ def test_a_restart_is_for_what_belongs_to_the_process() -> None:
     after = two(
         crm={"catalog": {"ttl": "7s"}, "mcp": {"heartbeat": "3s"}},
         server={"port": 1, "secret_file": "s", "allowed_hosts": ["a"], "allowed_origins": ["https://a.example"]},
-        telemetry={"log": {"level": "debug", "format": "text"}},
+        telemetry={"log": {"level": "debug"}},
         auth={"mode": "off", "scopes": {"list": ["read"]}},
     )
-    assert needs_restart(before, after) == ("server.port", "server.secret_file", "telemetry.log.format")
+    assert needs_restart(before, after) == ("server.port", "server.secret_file")
     assert needs_restart(before, before) == ()

@@ -145,12 +145,12 @@ def test_knobs_that_come_together_are_refused_alone(pair: Any) -> None:
 
 @each("header", ["", "X Y", "X:Y", "Host", "content-length", "Transfer-Encoding", "É", "X\r\nY"])
 def test_a_static_header_has_a_name_of_its_own(header: str) -> None:
-    fault(backend={"credentials": {"mode": "static", "value": "x", "header": header}})
+    fault(backend={"credentials": {"mode": "static", "send": {"headers": {header: "x"}}}})
 
 
 @each("value", ["", " {}", "{} ", "{}\r\nX: y", "{}\n", "{}é", "\x00{}"])
 def test_a_header_value_is_printable_ascii_and_is_not_shown_where_it_is_not(value: str) -> None:
-    text = fault(backend={"credentials": {"mode": "static", "value": value.format("hunter2")}})
+    text = fault(backend={"credentials": {"mode": "static", "send": {"headers": {"X": value.format("hunter2")}}}})
     assert "printable ASCII" in text
     assert "hunter2" not in text
 
@@ -185,25 +185,27 @@ def test_secrets_are_masked_in_every_text() -> None:
     secret = "hunter2-hunter2"
     made = settings(
         backend={
-            "credentials": {"mode": "static", "value": f"Bearer {secret}"},
-            "listing": {"credentials": {"mode": "static", "value": secret}},
-            "params": {"prefix": [f"token:{secret}", {"key": secret}]},
+            "credentials": {
+                "mode": "static",
+                "send": {"headers": {"X": f"Bearer {secret}"}, "params": [{"key": secret}]},
+            },
         }
     )
+    send = made.backend.credentials.send
+    assert send is not None
     for text in (
         repr(made),
         str(made),
         repr(made.backend),
         str(made.backend.credentials),
-        repr(made.backend.params),
+        repr(send),
         str(made.model_dump()),
         made.model_dump_json(),
-        f"{made.backend.credentials.value}",
+        f"{send.headers}",
     ):
         assert secret not in text
-    assert made.backend.credentials.value is not None
-    assert made.backend.credentials.value.get_secret_value() == f"Bearer {secret}"
-    assert made.backend.params.prefix[1].get_secret_value() == {"key": secret}
+    assert send.revealed()["headers"] == {"X": f"Bearer {secret}"}
+    assert send.revealed()["params"] == [{"key": secret}]
 
 
 def test_settings_do_not_change() -> None:
@@ -229,13 +231,17 @@ def test_every_knob_says_what_it_does() -> None:
     ("knob", "value", "told"),
     [
         ("name", "", "at least 1 character"),
-        ("title", "t" * 257, "at most 256 characters"),
-        ("website_url", "javascript:alert(1)", "must be an http:// or https:// URL"),
-        ("icons", [{"src": "http://books.example.com/i.png"}], "must be an https:// URL or a data:image/ URI"),
-        ("icons", [{"src": "data:text/html,x"}], "must be an https:// URL or a data:image/ URI"),
-        ("icons", [{"src": "https://b.example/i.png", "sizes": ["big"]}], "such as 48x48, or any"),
-        ("icons", [{"theme": "dark"}], "Field required"),
-        ("icons", [{"src": "https://b.example/i.png"}] * 11, "at most 10 items"),
+        ("about", {"title": "t" * 257}, "at most 256 characters"),
+        ("about", {"website_url": "javascript:alert(1)"}, "must be an http:// or https:// URL"),
+        (
+            "about",
+            {"icons": [{"src": "http://books.example.com/i.png"}]},
+            "must be an https:// URL or a data:image/ URI",
+        ),
+        ("about", {"icons": [{"src": "data:text/html,x"}]}, "must be an https:// URL or a data:image/ URI"),
+        ("about", {"icons": [{"src": "https://b.example/i.png", "sizes": ["big"]}]}, "such as 48x48, or any"),
+        ("about", {"icons": [{"theme": "dark"}]}, "Field required"),
+        ("about", {"icons": [{"src": "https://b.example/i.png"}] * 11}, "at most 10 items"),
     ],
 )
 def test_what_clients_cannot_be_told_of_the_server_is_a_fault(knob: str, value: Any, told: str) -> None:
@@ -244,9 +250,8 @@ def test_what_clients_cannot_be_told_of_the_server_is_a_fault(knob: str, value: 
 
 def test_an_icon_may_be_had_from_elsewhere_or_stand_in_the_settings() -> None:
     icons = [{"src": "https://b.example/i.png", "sizes": ["48x48", "any"]}, {"src": "data:image/png;base64,AAAA"}]
-    assert [icon.src for icon in settings(mcp={"server": {"icons": icons}}).mcp.server.icons] == [
-        icon["src"] for icon in icons
-    ]
+    made = settings(mcp={"server": {"about": {"icons": icons}}})
+    assert [icon.src for icon in made.mcp.server.about.icons] == [icon["src"] for icon in icons]
 
 
 ISSUER = {"issuer": "https://login.example.com"}

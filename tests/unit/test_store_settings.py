@@ -28,6 +28,8 @@ def faults(*knobs: str) -> str:
     "url, address",
     [
         ("redis://cache", RedisAddress((("cache", 6379),))),
+        ("redis://gate%20way@cache", RedisAddress((("cache", 6379),), user="gate way")),
+        ("redis+sentinel://gateway@a,b/main", RedisAddress((("a", 26379), ("b", 26379)), 0, "main", user="gateway")),
         ("redis://cache:7000/3", RedisAddress((("cache", 7000),), 3)),
         ("rediss://[::1]:7000/", RedisAddress((("::1", 7000),), tls=True)),
         ("redis+sentinel://a,b:1/main", RedisAddress((("a", 26379), ("b", 1)), 0, "main")),
@@ -53,7 +55,8 @@ def test_a_url_says_where_redis_is(url: str, address: RedisAddress) -> None:
         ("redis+sentinel://a,b", "must be memory:"),
         ("redis+sentinel://a,,b/main", "must be memory:"),
         ("redis+cluster://a", "Redis Cluster is not supported"),
-        ("redis://user:s3cret@cache", "must not carry a user name or password"),
+        ("redis://user:s3cret@cache", "must not carry a password"),
+        ("redis://:s3cret@cache", "must not carry a password"),
         ("redis://s3cret@cache:port/x?y#z", "must"),
     ],
 )
@@ -70,18 +73,16 @@ def test_a_shared_store_without_a_shared_secret_is_a_fault() -> None:
     assert not load().store.is_shared
 
 
-def test_user_and_password_come_from_files(tmp_path: Path) -> None:
+def test_passwords_come_from_files(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
-    (tmp_path / "user").write_text("gateway\n")
-    named = {f"GATEWAY__STORE__{name.upper()}_FILE": str(tmp_path / file) for name, file in
-             (("username", "user"), ("password", "password"), ("sentinel_password", "password"))}  # fmt: skip
-    store = load("store.url=redis://cache", "server.secret_file=secret", **named).store
-    assert (store.username, store.password and store.password.get_secret_value()) == ("gateway", "s3cret")
+    named = {f"GATEWAY__STORE__{name}_FILE": str(tmp_path / "password") for name in ("PASSWORD", "SENTINEL_PASSWORD")}
+    store = load("store.url=redis://gateway@cache", "server.secret_file=secret", **named).store
+    assert (store.address.user, store.password and store.password.get_secret_value()) == ("gateway", "s3cret")
     assert "s3cret" not in repr(store)
 
 
 def test_a_user_without_a_password_is_a_fault() -> None:
-    assert "username needs password" in faults("store.username=gateway")
+    assert "a user in url needs password" in faults("store.url=redis://gateway@cache", "server.secret_file=secret")
 
 
 def test_the_store_is_of_the_process_and_a_reload_keeps_it() -> None:
