@@ -118,29 +118,22 @@ def _several(field: FieldInfo) -> Iterator[str]:
 def _section(name: str, field: FieldInfo, indent: str, path: str) -> Iterator[str]:
     yield f"{indent}# {field.description}"
     yield f"{indent}{name}:"
-    model = model_of(field)
-    assert model is not None  # noqa: S101, every section of Settings is a model
-    for attribute, knob in model.model_fields.items():
+    yield from _knobs_in(model_of(field), indent + "  ", path)
+
+
+def _knobs_in(model: type[BaseModel] | None, indent: str, path: str) -> Iterator[str]:
+    """Yield the knobs of a section, those of one tool as comments: there is no override by default."""
+    for attribute, knob in model.model_fields.items() if model is not None else ():
         key = knob.alias or attribute
         where = f"{path}.{key}"
-        inner = indent + "  "
         if model_of(knob) is not None:
-            yield from _section(key, knob, inner, where)
+            yield from _section(key, knob, indent, where)
             continue
-        yield f"{inner}# {_meaning(knob)}"
-        yield f"{inner}{key}: {_as_yaml(_EXAMPLES[where] if where in _EXAMPLES else _default(knob))}"
+        yield f"{indent}# {_meaning(knob)}"
+        yield f"{indent}{key}: {_as_yaml(_EXAMPLES[where] if where in _EXAMPLES else _default(knob))}"
         if where == _TOOLS:
-            yield from _override(knob, inner)
-
-
-def _override(field: FieldInfo, indent: str) -> Iterator[str]:
-    """Yield the knobs of one tool as comments: there is no override by default."""
-    model = element_of(field)
-    assert model is not None  # noqa: S101, it is a map of sections
-    yield f"{indent}#   method.or.pattern.*:"
-    for name, knob in model.model_fields.items():
-        yield f"{indent}#     # {_meaning(knob)}"
-        yield f"{indent}#     {name}: {_as_yaml(_default(knob))}"
+            yield f"{indent}#   method.or.pattern.*:"
+            yield from (f"{indent}#     {line}" for line in _knobs_in(element_of(knob), "", where))
 
 
 def _markdown() -> str:

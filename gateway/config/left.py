@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
 from gateway.settings.paths import Key
@@ -28,14 +29,10 @@ LEFT: Final = {
     "store.username": "write it into store.url (redis://user@host)",
     "telemetry.log.format": "it is text on a terminal, and JSON elsewhere",
 }
-"""What to do instead of each knob. ``*`` is any key."""
+"""What to do instead of each knob. ``*`` is any key, also one with dots."""
 
 
 def successor(path: Sequence[Key]) -> str | None:
     """Return the fault of a knob that left, None for any other path. A service has the knobs of the top level."""
-    own = [str(key).lower() for key in (path[2:] if path[:1] == ("services",) else path)]
-    for knob, now in LEFT.items():
-        keys = knob.split(".")
-        if len(keys) == len(own) and all(key in ("*", given) for key, given in zip(keys, own, strict=True)):
-            return f"left in this release; {now}"
-    return None
+    own = ".".join(map(str, path[2:] if tuple(path[:1]) == ("services",) else path)).lower()
+    return next((f"left in this release; {now}" for knob, now in LEFT.items() if fnmatchcase(own, knob)), None)

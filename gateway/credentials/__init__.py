@@ -85,7 +85,7 @@ def section_faults(section: Credentials | ListingCredentials, shared: str = "") 
         if getattr(section, knob, None) is not None and not shared:
             fitting = ", ".join(other.name for other in _ALL_MODES if any(knob in group for group in other.needs))
             yield f"mode: {section.mode} takes no {knob}, which is for mode: {fitting}"
-    if isinstance(section, Credentials) and shared:
+    if isinstance(section, Credentials):
         yield from section.name_faults()
 
 

@@ -109,12 +109,6 @@ class Credentials(ClientSecret):
                 yield f"send.{place} uses {{{name}}}, which has no value; there may be {where}"
 
     @model_validator(mode="after")
-    def _check_names(self) -> Credentials:
-        if faults := [*self.name_faults()]:
-            raise ValueError(faults[0])
-        return self
-
-    @model_validator(mode="after")
     def _check_mode(self, info: ValidationInfo) -> Credentials:
         return checked_mode(self, info)
 

@@ -31,7 +31,7 @@ class Section(BaseModel):
 
 
 class Document(Section):
-    """A structured value that counts as one knob, because its members mean nothing alone."""
+    """A structured value that counts as one knob: its members mean nothing alone, or few set them."""
 
 
 def http_url(url: str) -> str:

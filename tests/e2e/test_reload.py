@@ -91,7 +91,7 @@ async def test_a_faulty_file_changes_nothing_and_every_fault_is_in_the_log(
 
 @pytest.mark.parametrize(
     ("mode", "told"),
-    [("statik", "did you mean static?"), ("static", "needs value"), ("same_resource", "there are none")],
+    [("statik", "did you mean static?"), ("static", "needs send"), ("same_resource", "there are none")],
 )
 async def test_a_faulty_mode_of_credentials_changes_nothing(
     backend: ScriptedBackend, file: Path, mode: str, told: str

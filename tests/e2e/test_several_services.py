@@ -166,7 +166,7 @@ async def test_a_persons_consent_at_one_is_none_at_another(real: Stage) -> None:
     books = real.tree()["services"]["books"]
     wants = {"catalog": {"tools": {"withdraw": {"confirm": True}}}}
     twins = {
-        "backend": {**books["backend"], "credentials": books["backend"]["credentials"]},
+        "backend": {**books["backend"], "credentials": {**books["backend"]["credentials"], "send": None}},
         **wants,
         "auth": books["auth"],
     }
@@ -189,7 +189,7 @@ async def test_without_tokens_too_nothing_of_one_is_good_at_another(real: Stage,
         real,
         books=one,
         site=one,
-        files={**one, "backend": {**one["backend"], "credentials": books["backend"]["credentials"]}},
+        files={**one, "backend": {**one["backend"], "credentials": {**books["backend"]["credentials"], "send": None}}},
     ) as it:
         clients = {name: it.client(name, None) for name in NAMES}
         for of, at in PAIRS:
