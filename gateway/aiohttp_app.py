@@ -19,13 +19,13 @@ from aiohttp import web
 from gateway.auth.metadata import PREFIX
 from gateway.config.source import ConfigError
 from gateway.config.warnings import log_remarks
-from gateway.discovery.garbage_collection import COLLECTOR
+from gateway.discovery.refreshing import COLLECTOR
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import COMMON_HEADERS, NO_STORE, Response, StreamedResponse
 from gateway.process.server import Server
 from gateway.settings import Settings
-from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.logs import to_gateway_error
 
 GATEWAY: Final = web.AppKey("gateway", Server)
 """Key of the :class:`Server` in the application: ``await app[GATEWAY].reload(settings)``."""

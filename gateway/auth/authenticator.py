@@ -18,9 +18,8 @@ import structlog
 from cachetools import FIFOCache, TTLCache
 
 from gateway.auth.claims import LEEWAY
-from gateway.auth.compact import MAX_BYTES
+from gateway.auth.compact import MAX_BYTES, InvalidProof, InvalidToken, Undecidable
 from gateway.auth.dpop import ProofChecker
-from gateway.auth.refusals import InvalidProof, InvalidToken, Undecidable
 from gateway.auth.verifier import VerifiedToken, Verifier
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized

@@ -6,15 +6,15 @@ The claims come from a JWT whose signature was verified, or from the issuer's in
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from gateway.auth.compact import InvalidToken
 from gateway.auth.presets import Preset, preset_of
-from gateway.auth.refusals import InvalidToken
 from gateway.model import AccessToken, Principal
-from gateway.settings import Issuer
+from gateway.settings import Issuer, ServiceSettings
 
 MAX_NAME_BYTES: Final = 255
 LEEWAY: Final = 30.0
@@ -223,3 +223,21 @@ def _texts(value: Any) -> list[str] | None:
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return value
     return None
+
+
+def shared_audience_faults(services: Iterable[ServiceSettings]) -> Iterator[str]:
+    """Yield a fault for each audience of an issuer that several services accept, unless all of them set
+    ``auth.shared_audience``. For an issuer that names a client in place of the audience, the client's id counts."""
+    services_by_audience: dict[tuple[str, str], list[ServiceSettings]] = {}
+    for service in services:
+        for issuer in service.auth.issuers if service.auth.mode != "off" else ():
+            for audience in issuer_policy(issuer, service.resource, extra_audiences=True, implies={}).audiences:
+                services_by_audience.setdefault((issuer.issuer, audience), []).append(service)
+    for (name, audience), sharers in sorted(services_by_audience.items()):
+        if len(sharers) > 1 and not all(service.auth.shared_audience for service in sharers):
+            yield (
+                f"{sharers[0].knob('auth.issuers')}: a token of {name} for {audience} would be accepted by the "
+                f"services {', '.join(service.name for service in sharers)}; give each service its own audiences (or "
+                "clients), or set auth.shared_audience: true in each (or at the top level) if a caller of one may "
+                "call the others too"
+            )

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from gateway import jsonrpc
 from gateway.auth import compact
+from gateway.auth.compact import InvalidProof, InvalidToken
 from gateway.auth.keys import UnusableKey, parse_key
-from gateway.auth.refusals import InvalidProof, InvalidToken
 from gateway.store import Store
 
 ALGORITHMS: Final = ("ES256", "RS256", "PS256", "EdDSA")

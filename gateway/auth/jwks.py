@@ -17,9 +17,9 @@ from typing import Any, Final
 import structlog
 
 from gateway import jsonrpc
+from gateway.auth.compact import InvalidToken, Undecidable
 from gateway.auth.keys import Key, KeySet, parse_key_set
 from gateway.auth.metadata import IssuerMetadata, metadata_urls, parse_issuer_metadata
-from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.concurrency.background import Problem, keep_fresh, retry_delay
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.http_client.response import Answer, OutboundError

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from gateway.auth import compact
 from gateway.auth.claims import LEEWAY, IssuerPolicy, check_token_kind, principal_of
+from gateway.auth.compact import InvalidToken
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.keys import ALGORITHMS
-from gateway.auth.refusals import InvalidToken
 from gateway.model import Principal
 
 
@@ -34,7 +34,7 @@ class Verifier(Protocol):
     """Verify tokens. ``clock``\\ s of implementations are wall-clock seconds."""
 
     async def verify_token(self, raw: str) -> VerifiedToken:
-        """Return the principal. Raises :class:`InvalidToken`, :class:`~gateway.auth.refusals.Undecidable`."""
+        """Return the principal. Raises :class:`InvalidToken`, :class:`~gateway.auth.compact.Undecidable`."""
         ...
 
 

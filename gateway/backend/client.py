@@ -25,10 +25,9 @@ import structlog
 from gateway import jsonrpc
 from gateway.backend.admission import CallAdmission
 from gateway.backend.breaker import INTERVAL, CircuitOpen
-from gateway.backend.error_redaction import ErrorRedactor
 from gateway.backend.large_results import parse_large_response
 from gateway.backend.queue import NoTurn, QueueFull
-from gateway.backend.redaction import redact_result, written_forms
+from gateway.backend.redaction import ErrorRedactor, redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason
 from gateway.errors import (

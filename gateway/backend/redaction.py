@@ -10,6 +10,9 @@ from urllib.parse import quote_plus
 
 from gateway import jsonrpc
 from gateway.concurrency.turns import run_in_turns
+from gateway.errors import ServiceError
+from gateway.jsonrpc.response import ResponseError
+from gateway.text import printable, truncate
 
 REDACTED: Final = "[redacted]"
 MIN_SECRET: Final = 4  # to redact shorter ones would destroy ordinary words
@@ -96,3 +99,118 @@ def redact_in_steps(value: Any, secrets: Sequence[str]) -> Generator[None, None,
             nodes = 0
             yield
     return whole[0]
+
+
+MAX_BYTES: Final = 2048
+_NO_MESSAGE: Final = "The backend reported an error"
+_STACK_KEYS: Final = re.compile(r"stack|trace|^(?:exception|class|file|line)\Z", re.IGNORECASE)
+_STACK_LINE = re.compile(
+    r"^\s*(?:Traceback \(most recent call last\)|Stack trace:|File \".*\", line \d+|at .+[(:][^(:\s]*\d\)?$"
+    r"|#\d+ (?:\{main\}|\[internal function\]|\S+\(\d+\):)|\.\.\. \d+ more)"
+)
+# Each pattern takes time linear in the text, which is a stranger's: no match can begin inside a run of characters.
+_REDACTIONS: Final = (
+    (re.compile(r"(?<![\w-])(?=(?:[\w-]*-)?eyJ)[\w-]++\.[\w-]++\.[\w-]*+"), "[token]"),
+    (
+        # After a blank, only a text that looks like a secret: "basic authentication" and "unexpected token" stay.
+        re.compile(r"\b((?i:bearer|basic|token))(?:\s*[:=]\s*|\s+(?=[\w.~+/=-]*(?:\d|[a-z][A-Z])))[\w.~+/=-]{8,}"),
+        rf"\1 {REDACTED}",
+    ),
+    (re.compile(r"\bresponse=\"?[0-9A-Fa-f]{32,128}\b"), f"response={REDACTED}"),  # of HTTP Digest
+    (re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]+", re.IGNORECASE), "[url]"),
+    (re.compile(r"\\?(?<!\w)(?:[A-Za-z_]\w*+\\++){2,}[A-Za-z_]\w*"), "[class]"),
+    (re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*+\.)+__\w+__(?:\(\))?"), "[class]"),
+    (re.compile(r"(?<![\w$.])(?:[A-Za-z_][\w$]*+\.)+[A-Z][\w$]*(?:Exception|Error)\b"), "[class]"),
+    (
+        re.compile(
+            r"(?<![\w.@+-])(?:/[\w.@+-]++)+/[\w.@+-]+\.(?:php|py|js|mjs|ts|rb|java|go|cc?|cpp|inc|module)\b(?::\d++)*"
+        ),
+        "[path]",
+    ),
+    (re.compile(r"(?<![\w.])/(?:var|home|usr|opt|srv|etc|root|tmp)/[\w./@+-]+"), "[path]"),
+)
+
+
+class ErrorRedactor:
+    """Redact the errors of one backend. ``secrets`` are strings that no caller may see, such as its host."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = prepare_secrets([*secrets])
+
+    def error_text(self, fault: ResponseError, credential: Sequence[str] = ()) -> str:
+        """Return a sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``credential`` is what this one
+        exchange sent: services quote it."""
+        message = self.redact(fault.message, credential).rstrip(".:") or _NO_MESSAGE
+        data = self.redact(_text_of(fault.data), credential)
+        if data and data not in message:
+            message = f"{message}: {data}"
+        return truncate(message, MAX_BYTES)
+
+    def service_error(self, fault: ResponseError, credential: Sequence[str] = ()) -> ServiceError | None:
+        """Return the service's own error, redacted, for ``backend.errors: passed``; None where it has no code.
+
+        The data keep their form up to :data:`MAX_BYTES` of JSON; larger ones become a text that is cut there.
+        """
+        if fault.code is None:
+            return None
+        message = truncate(self.redact(fault.message, credential) or _NO_MESSAGE, MAX_BYTES)
+        return ServiceError(fault.code, message, self._redact_data(_without_stacks(fault.data, 4), credential))
+
+    def _redact_data(self, data: Any, credential: Sequence[str]) -> Any:
+        raw = jsonrpc.encode(data)
+        if len(raw) <= MAX_BYTES:
+            cleaned = self._redact_each(data, credential)
+            if len(jsonrpc.encode(cleaned)) <= MAX_BYTES:  # a replacement may be longer than what it replaces
+                return cleaned
+        return truncate(self.redact(data if isinstance(data, str) else raw.decode(), credential), MAX_BYTES)
+
+    def _redact_each(self, value: Any, credential: Sequence[str]) -> Any:
+        if isinstance(value, str):
+            return self.redact(value, credential)
+        if isinstance(value, list):
+            return [self._redact_each(item, credential) for item in value]
+        if isinstance(value, dict):
+            return {self.redact(key, credential): self._redact_each(child, credential) for key, child in value.items()}
+        return value
+
+    def redact(self, text: str, credential: Sequence[str] = ()) -> str:
+        """Return the text without stack traces, secrets, addresses, class names and file paths."""
+        if not text:
+            return ""
+        text = printable(_without_stack(text[: 8 * MAX_BYTES])).strip()
+        text = redact_text(text, (*prepare_secrets(credential), *self._secrets))
+        for pattern, replacement in _REDACTIONS:
+            text = pattern.sub(replacement, text)
+        return text
+
+
+def _without_stack(text: str) -> str:
+    """Return the text without the lines of a stack trace and the indented lines below them (Python's source lines)."""
+    kept = []
+    within = False
+    for line in text.splitlines():
+        within = _STACK_LINE.match(line) is not None or (within and line[:1].isspace())
+        if not within:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _text_of(data: Any) -> str:
+    if data is None or isinstance(data, bool | int | float):
+        return ""
+    if isinstance(data, str):
+        return data
+    if isinstance(data, dict) and isinstance(data.get("message"), str):
+        return str(data["message"])
+    kept = _without_stacks(data, 4)
+    return jsonrpc.encode(kept).decode() if kept else ""
+
+
+def _without_stacks(value: Any, levels: int) -> Any:
+    if isinstance(value, dict):
+        if not levels:
+            return {}
+        return {key: _without_stacks(child, levels - 1) for key, child in value.items() if not _STACK_KEYS.search(key)}
+    if isinstance(value, list):
+        return [_without_stacks(child, levels - 1) for child in value[:20]] if levels else []
+    return value

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.catalog.curation import Curation, list_some
+from gateway.catalog.curation import Curation, list_some, moves_value
 from gateway.catalog.names import NAME_RULES
-from gateway.catalog.risks import moves_value
 from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings import CatalogSettings
 

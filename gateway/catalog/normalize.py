@@ -21,7 +21,7 @@ from gateway.catalog.arguments import (
     publish_names,
     without_parameters,
 )
-from gateway.catalog.risks import CHANGES_SITE, moves_value
+from gateway.catalog.curation import CHANGES_SITE, moves_value
 from gateway.jsonrpc.pointer import pointer_of
 from gateway.model import (
     CLOSED,

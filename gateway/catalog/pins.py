@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.catalog.risks import CHANGES_SITE
+from gateway.catalog.curation import CHANGES_SITE
 from gateway.model import Binding, QuarantinedMethod, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2

@@ -10,13 +10,12 @@ import click
 
 from gateway import jsonrpc
 from gateway.auth.claims import IssuerPolicy
-from gateway.auth.introspection import IntrospectionVerifier
-from gateway.auth.issuers import Issuers
+from gateway.auth.issuers import IntrospectionVerifier, Issuers
 from gateway.auth.jwks import FetchFailed
 from gateway.auth.metadata import ANOTHER_ISSUER
 from gateway.catalog.curation import list_some
 from gateway.catalog.lint import lint_catalog
-from gateway.cli import report, terminal
+from gateway.cli import report
 from gateway.cli.contact import ContactFailed, contact
 from gateway.cli.options import FAILED, NO_LISTING
 from gateway.cli.store_check import store_state
@@ -52,7 +51,7 @@ class Checked:
 
 async def check(settings: Settings, services: Sequence[ServiceSettings], token: str | None, *, as_json: bool) -> int:
     """Print the report on each service. Return the highest exit code."""
-    say: Say = (lambda _: None) if as_json else terminal.say
+    say: Say = (lambda _: None) if as_json else report.say
     common = [*remarks_on(settings)]
     if settings.services and common:
         say("\n".join(report.remarks(common)))

@@ -17,12 +17,11 @@ from msgspec import structs
 from gateway import jsonrpc
 from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
 from gateway.catalog.pins import PinError, write_pins
-from gateway.cli import COMMAND, checking, config_reference, report, terminal
+from gateway.cli import COMMAND, checking, config_reference, report
 from gateway.cli.contact import ContactFailed, Work, contact
 from gateway.cli.demo import run as run_demo
-from gateway.cli.loop import run
 from gateway.cli.methods_file import render_methods
-from gateway.cli.options import FAILED, UNUSABLE, configured, fail, with_one_service, with_service, with_token
+from gateway.cli.options import FAILED, UNUSABLE, configured, fail, run, with_one_service, with_service, with_token
 from gateway.config.source import ConfigError, load_settings
 from gateway.invocation.invocation import Arguments, Invocation
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Structure, Tool
@@ -93,7 +92,7 @@ def tools(
     name_style = NameStyle(service.catalog.names)
     if as_json:
         return click.echo(report.tools_json(catalog, name_style))
-    return terminal.show_tools(catalog, name_style)
+    return report.show_tools(catalog, name_style)
 
 
 @click.command()
@@ -169,7 +168,7 @@ def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> N
     after = snapshots_of(_catalog_without_pins(service, token).tools, NameStyle(service.catalog.names))
     found = compare_catalogs(before, after)
     for line in report.differences(found):
-        terminal.say(line)
+        report.say(line)
     if found:
         raise SystemExit(FAILED)
 

@@ -16,8 +16,7 @@ from gateway import jsonrpc
 from gateway.cli import COMMAND
 from gateway.cli.client_entries import CLIENTS, Client, Entry, NotAdded, change_entry
 from gateway.cli.options import UNUSABLE, Given, configured, fail, program, with_service
-from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute
-from gateway.config.references import read_yaml_with_references
+from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute, read_yaml_with_references
 from gateway.settings import ServiceSettings
 from gateway.settings.knobs import texts_in
 from gateway.settings.paths import find_knob

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.auth.compact import InvalidToken, Undecidable
 from gateway.backend.client import HEADERS
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.cli import report

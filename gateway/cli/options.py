@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -191,3 +193,15 @@ def with_one_service(command: Callable[..., None]) -> Callable[..., None]:
         command(service=services[0], **arguments)
 
     return with_single
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run on uvloop where it is installed. Windows' usual loop has no ``add_reader``, which accepts connections."""
+    make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop
+    with suppress(ImportError):
+        # At the top, this would fail on Windows, where there is no uvloop.
+        import uvloop  # noqa: PLC0415
+
+        make_loop = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        return runner.run(work)

@@ -9,9 +9,8 @@ import sys
 
 import click
 
-from gateway.cli import terminal
-from gateway.cli.loop import run
-from gateway.cli.options import UNUSABLE, Given, configured, fail
+from gateway.cli import report
+from gateway.cli.options import UNUSABLE, Given, configured, fail, run
 from gateway.config.source import ConfigError, ConfigSource
 from gateway.process import parent, serving
 from gateway.process.link import NotAWorker, inherit
@@ -28,7 +27,7 @@ def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
     server, level = settings.server, settings.telemetry.log.level
 
     def guide(port: int) -> None:
-        terminal.guide(settings, port, given)
+        report.guide(settings, port, given)
 
     try:
         inheritance = inherit(os.environ)

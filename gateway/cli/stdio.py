@@ -26,7 +26,7 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.messages import EVENT_STREAM, SESSION, McpReply, McpRequest, McpStreamReply
 from gateway.model import Caller
 from gateway.telemetry import request_log
-from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.request_log import CANCELLED, LEFT, RECORD, RequestRecord
 
 MAX_UNDER_WAY: Final = 128

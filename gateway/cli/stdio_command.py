@@ -13,8 +13,7 @@ from typing import Any, Final
 import click
 
 from gateway.auth.authenticator import PresentedToken
-from gateway.cli.loop import run
-from gateway.cli.options import UNUSABLE, configured_by_name, fail, read_token, token_or_fail, with_one_service
+from gateway.cli.options import UNUSABLE, configured_by_name, fail, read_token, run, token_or_fail, with_one_service
 from gateway.cli.pipes import LineReader, LineWriter, claim_streams
 from gateway.cli.stdio import Conversation
 from gateway.config.service_files import ServiceFiles

@@ -25,16 +25,19 @@ CAUSES: Final = (
     ("", "It does not answer as Redis does.", "Set store.url to a Redis."),
 )
 """Words of the Redis client, the first that fit, with cause and next step."""
+_LATE: Final = "no answer within"
 
 
 async def store_state(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
     """Return whether the store answers, and what to do where it does not. One that cannot be used ends the program. One
     that answers late is no failure: a gateway starts without it."""
     away = await _away(settings)
+    if _LATE in away:  # on a busy machine, even a refusal may come late
+        away = await _away(settings)
     if not settings.is_shared:
         return f"in memory: {PER_PROCESS} are of each process", None
     said = f"{settings.url} {re.sub('^the store |[A-Za-z]+Error: ', '', away) or 'answers'}"  # no names of Python's
-    if not away or "no answer within" in away:
+    if not away or _LATE in away:
         return said, None
     words, cause, step = next(row for row in CAUSES if re.search(row[0], away))
     how, other = ("without", "redis") if settings.url.startswith("rediss") else ("with", "rediss")

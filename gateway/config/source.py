@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from gateway import credentials
-from gateway.auth.audiences import shared_audience_faults
+from gateway.auth.claims import shared_audience_faults
 from gateway.config.layers import SERVER_FILES, SERVICE_FILES, Layers
 from gateway.config.left import successor
 from gateway.settings import ServiceSettings, Settings

@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 
 from gateway.auth import compact
 from gateway.auth.claims import IssuerPolicy, check_token_kind, claim_at, issuer_policy
+from gateway.auth.compact import InvalidToken
 from gateway.auth.presets import PRESETS
-from gateway.auth.refusals import InvalidToken
 from gateway.settings import ServiceSettings
 from gateway.text import excerpt
 

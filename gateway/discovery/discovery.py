@@ -19,8 +19,7 @@ import structlog
 
 from gateway.catalog.build import Builder
 from gateway.concurrency.background import Problem, keep_fresh
-from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
-from gateway.discovery.catalogs import Catalogs
+from gateway.discovery.catalogs import BrokenOutputSchemas, Catalogs
 from gateway.discovery.refreshing import Refresher
 from gateway.discovery.views import Views, ViewState
 from gateway.errors import CatalogUnavailable

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.backend.params import ParamStructures
-from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
+from gateway.discovery.catalogs import BrokenOutputSchemas
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.model import Structure, View

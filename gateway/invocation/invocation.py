@@ -31,12 +31,11 @@ from gateway.errors import (
 )
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests, RequestState, require_capabilities
-from gateway.invocation.repair import repair_arguments
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
-from gateway.schema.validation import TOO_LARGE, ValidatorCache
-from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.schema.validation import TOO_LARGE, ValidatorCache, repair_arguments
+from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.request_log import RECORD, TOOL_ERROR
 from gateway.text import excerpt
 
@@ -147,7 +146,7 @@ class Invocation:
         """Find a tool in the caller's view and decide whether this call may start, before any byte of the answer.
         A tool that ``call_tool`` names gets the same decisions as if it were called directly. The call counts against
         the caller's limits. Where nothing is left of them, the arguments are not read and the call has a fault.
-        Unless they count ``as_sent``, nulls that the tool refuses are left out (:mod:`gateway.invocation.repair`).
+        Unless they count ``as_sent``, nulls that the tool refuses are left out (:mod:`gateway.schema.validation`).
 
         Raise as :meth:`find_tool` does, and as ``arguments`` does where it is a function;
         :class:`~gateway.errors.RateLimited` where it would list the caller's tools too often;

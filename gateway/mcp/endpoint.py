@@ -13,7 +13,7 @@ from gateway.mcp.legacy import Legacy
 from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
 from gateway.mcp.modern import VERSIONS as MODERN_VERSIONS
 from gateway.mcp.modern import Modern, names_version
-from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.request_log import RECORD
 
 

@@ -24,14 +24,31 @@ from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, Metho
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
 from gateway.limits import StreamLimit
-from gateway.mcp import progress, server_info
-from gateway.mcp.batch import BatchBudget, answers_to
-from gateway.mcp.call_notices import CallNotices
-from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_meta, call_result
+from gateway.mcp import operations as server_info
+from gateway.mcp import progress
+from gateway.mcp.content import (
+    BLOCKS_2024_11,
+    BLOCKS_2025_03,
+    BLOCKS_2025_06,
+    ResultShape,
+    ToolProjector,
+    call_meta,
+    call_result,
+)
 from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
-from gateway.mcp.messages import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, McpReply, McpRequest, McpStreamReply
+from gateway.mcp.messages import (
+    LAST_EVENT,
+    PROTOCOL_VERSION,
+    SESSION,
+    BatchBudget,
+    Events,
+    McpReply,
+    McpRequest,
+    McpStreamReply,
+    answers_to,
+)
 from gateway.mcp.operations import Operations, parse_call_params
-from gateway.mcp.projection import ToolProjector
+from gateway.mcp.running import CallNotices
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject
 from gateway.telemetry.request_log import RECORD, client_name

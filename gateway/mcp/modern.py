@@ -29,7 +29,7 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import progress
-from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result
+from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result
 from gateway.mcp.envelope import (
     META_SERVER,
     META_SUBSCRIPTION,
@@ -39,9 +39,7 @@ from gateway.mcp.envelope import (
     parse_extras,
 )
 from gateway.mcp.messages import PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
-from gateway.mcp.operations import Operations, parse_call_params
-from gateway.mcp.projection import ToolProjector
-from gateway.mcp.server_info import CAPABILITIES, TITLED, WHOLE, ServerInfo
+from gateway.mcp.operations import CAPABILITIES, TITLED, WHOLE, Operations, ServerInfo, parse_call_params
 from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, Outcome, Tool
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from gateway import jsonrpc
 from gateway.jsonrpc import Request
 from gateway.mcp.messages import Events
-from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.logs import to_gateway_error
 from gateway.units import format_duration
 
 

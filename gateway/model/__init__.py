@@ -4,8 +4,19 @@ A *backend* lists *methods* in some *dialect*; the gateway offers *tools*. A ``M
 describes. A ``Tool`` is what the gateway offers; it knows no MCP revision, the code of each era presents it.
 """
 
-from gateway.model.callers import ANONYMOUS, SHARED, AccessToken, Caller, Principal, View
-from gateway.model.calls import NO_RESULT, CallExtras, InputRequest, NoResult, Outcome
+from gateway.model.callers import (
+    ANONYMOUS,
+    NO_RESULT,
+    SHARED,
+    AccessToken,
+    Caller,
+    CallExtras,
+    InputRequest,
+    NoResult,
+    Outcome,
+    Principal,
+    View,
+)
 from gateway.model.listed import (
     HttpFacts,
     JsonObject,

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -21,13 +22,12 @@ from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
 from gateway.config.warnings import log_remarks
-from gateway.discovery.garbage_collection import COLLECTOR
+from gateway.discovery.refreshing import COLLECTOR
 from gateway.http_server.accepting import bind
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.port import Bounds, Port, listen_on
 from gateway.networks import AddressReader
-from gateway.process import descriptors
 from gateway.service.mount import Mount
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
@@ -38,6 +38,42 @@ from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.web.ops import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.public import Origins, PublicHandler
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+_WINDOWS: Final = 512
+"""Sockets that ``select`` takes there. There is no other loop with ``add_reader``."""
+_OPEN: Final = (Path("/proc/self/fd"), Path("/dev/fd"))
+
+
+def raise_limit() -> int | None:
+    """Raise the soft limit of open files to the hard one. Return what it is then, None where there is none."""
+    if resource is None:
+        return _WINDOWS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (OSError, ValueError):
+            pass  # macOS says that the hard limit is infinite, and takes less
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def connections_that_fit(limit: int, reserved: int) -> int:
+    """Return how many connections a ``limit`` of open files leaves room for, beside the files that are open now and
+    ``reserved`` ones. Where the limit is so low that this is little, it is half of what is not open yet."""
+    left = limit - _count_open()
+    return max(left - reserved, left // 2, 1)
+
+
+def _count_open() -> int:
+    folder = next((folder for folder in _OPEN if folder.is_dir()), None)
+    return sum(1 for _ in folder.iterdir()) if folder else 0
+
 
 _OTHER_DESCRIPTORS: Final = 64
 """Descriptors for files that are read, names that are looked up, and each service's issuers."""
@@ -250,11 +286,11 @@ class Server:
         """Return how many connections the public port may have: what the settings say, or what the system allows."""
         server = self.settings.server
         asked = most = server.share(server.max_connections)
-        allowed = descriptors.raise_limit()
+        allowed = raise_limit()
         if allowed is not None:
             to_services = sum(service.connections for service in self.settings.by_mount.values())
             others = _OTHER_DESCRIPTORS * (1 + len(self.services)) + ADMIN_CONNECTIONS
-            most = min(most, descriptors.connections_that_fit(allowed, to_services + others))
+            most = min(most, connections_that_fit(allowed, to_services + others))
         if most < asked:
             log.warning(
                 "server.max_connections is lowered to what the limit of open files allows",

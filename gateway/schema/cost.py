@@ -12,7 +12,7 @@ Some keywords cost more than others, as measured with jsonschema_rs 0.60. For ``
 ``unevaluatedItems`` the engine evaluates the combined schemas again: up to 2.7 times the work for each that applies to
 the same value, and twice the work for each level below, where references are not recursive. ``enum`` compares objects
 and lists one by one, and plain values too where they are of several types; those of one type are looked up.
-``dependentRequired`` looks for each of its names. :mod:`gateway.schema.numbers` has the cost of numbers.
+``dependentRequired`` looks for each of its names. :mod:`gateway.schema.patterns` has the cost of numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gateway import jsonrpc
 from gateway.jsonrpc import MAX_DEPTH
 from gateway.jsonrpc.pointer import resolve
 from gateway.model.schema_keywords import OF_ITEMS, OF_MEMBERS, in_place
-from gateway.schema.numbers import weigh_literals
+from gateway.schema.patterns import weigh_literals
 
 MAX_APPLICATORS: Final = 2000
 MAX_CHAIN: Final = 200

@@ -21,11 +21,22 @@ from cachetools import FIFOCache, LRUCache
 
 from gateway import jsonrpc
 from gateway.jsonrpc.pointer import pointer_of
+from gateway.model import Tool
+from gateway.model.schema_keywords import DEFINITIONS
 from gateway.schema.bundling import DIALECT, UnsoundSchema
 from gateway.schema.cost import Cost, TooCostly, measure_cost
 from gateway.schema.faults import MAX_FAULT, describe_fault
-from gateway.schema.numbers import MAX_PAIRED, WORD, weigh_uniqueness, weight_of, weight_of_floats
-from gateway.schema.patterns import SIZES, admit_patterns, remove_patterns, remove_patterns_and_numbers
+from gateway.schema.patterns import (
+    MAX_PAIRED,
+    SIZES,
+    WORD,
+    admit_patterns,
+    remove_patterns,
+    remove_patterns_and_numbers,
+    weigh_uniqueness,
+    weight_of,
+    weight_of_floats,
+)
 from gateway.text import excerpt
 
 MAX_FAULTS: Final = 20
@@ -280,3 +291,23 @@ def _fits(pattern: str, size: int) -> bool:
     except ValueError:
         return False
     return True
+
+
+_FOR_ONE_ARGUMENT: Final = ("$schema", "properties", *DEFINITIONS)
+
+
+def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
+    """Return arguments that the tool's check accepts, without the nulls of optional arguments that refuse null. Return
+    them as they came where the check accepts them, or refuses them all the same."""
+    schema = tool.checked_schema
+    validator = validators.compile_tool(tool.digest, schema)
+    if validator.is_valid(arguments):
+        return arguments
+    properties, required = schema.get("properties", {}), schema.get("required", ())
+    alone = validators.compile({keyword: schema[keyword] for keyword in _FOR_ONE_ARGUMENT if keyword in schema})
+    repaired = {
+        name: value
+        for name, value in arguments.items()
+        if value is not None or name in required or name not in properties or alone.is_valid({name: None})
+    }
+    return repaired if validator.is_valid(repaired) else arguments

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.backend.admission import Traffic
 from gateway.backend.params import ParamStructures
-from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
+from gateway.discovery.catalogs import BrokenOutputSchemas
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import ToolSearch
 from gateway.http_server.held_bytes import HeldBytes

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 from gateway import __version__
 from gateway.auth.access import Access
+from gateway.auth.compact import InvalidToken
 from gateway.auth.metadata import build_resource_metadata
-from gateway.auth.refusals import InvalidToken
 from gateway.backend.admission import CallAdmission, ListingAdmission, Traffic
 from gateway.backend.client import HEADERS, BackendClient
-from gateway.backend.error_redaction import ErrorRedactor
 from gateway.backend.params import ParamStructures
+from gateway.backend.redaction import ErrorRedactor
 from gateway.catalog.build import Builder
 from gateway.catalog.pages import PageCache
 from gateway.concurrency.background import Background
@@ -42,10 +42,9 @@ from gateway.limits import Budget, CallBudget
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
-from gateway.mcp.call_notices import CallNotices
 from gateway.mcp.endpoint import Endpoint
-from gateway.mcp.operations import Cursors, Operations
-from gateway.mcp.server_info import Introduction
+from gateway.mcp.operations import Cursors, Introduction, Operations
+from gateway.mcp.running import CallNotices
 from gateway.mcp.sessions import Sessions
 from gateway.model import SHARED, Caller, Catalog, NameStyle, View
 from gateway.service.mount import Knowledge, Mount
@@ -176,7 +175,7 @@ class Service:
         }
 
     async def caller(self, token: str) -> Caller:
-        """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.refusals`."""
+        """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.compact`."""
         verified = await self.auth.issuers.verifier(self.auth.policies).verify_token(token)
         if verified.bound_key is not None and self.settings.auth.dpop == "off":
             raise InvalidToken("it is bound to a key, and auth.dpop is off")

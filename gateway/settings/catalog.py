@@ -21,7 +21,7 @@ EXCLUDED: Final = (
     "stop", "stop_daemon", "*.stop_daemon", "shutdown", "*.shutdown", "*.forceShutdown", "*.reboot",
     "System.Shutdown", "System.Reboot", "System.Suspend", "System.Hibernate", "Application.Quit",
     "core.kill",
-    # Methods that open a wallet (Bitcoin Core, Ethereum). Those that reveal keys are found by gateway/catalog/risks.py.
+    # Methods that open a wallet (Bitcoin Core, Ethereum). gateway/catalog/curation.py finds those that reveal keys.
     "walletpassphrase", "personal_*",
 )  # fmt: skip
 """Methods that are not offered to models, unless the operator replaces this list."""

@@ -12,8 +12,7 @@ from typing import Final
 from cachetools import TLRUCache
 
 from gateway.concurrency.background import Problem
-from gateway.store import MAX_DOCUMENT, purpose_of
-from gateway.store.topics import Topics
+from gateway.store import MAX_DOCUMENT, Topics, purpose_of
 
 MAX_KEYS: Final = 100_000
 MAX_DOCUMENTS: Final = 8 * MAX_DOCUMENT

@@ -21,12 +21,11 @@ from redis.asyncio import Redis
 
 from gateway.errors import StoreUnavailable
 from gateway.settings.store import StoreSettings
-from gateway.store import MAX_DOCUMENT, Permit, purpose_of, scripts
+from gateway.store import MAX_DOCUMENT, Permit, Topics, purpose_of, scripts
 from gateway.store.leases import SHARE, Lease, LeasedPermit
 from gateway.store.memory import MemoryStore
 from gateway.store.redis_client import CONNECT, make_client
 from gateway.store.redis_link import SILENT, SLOW, Away, Link
-from gateway.store.topics import Topics
 
 PREFIX: Final = "jsonrpc-mcp-gateway:"
 MAX_LEASES: Final = 10_000

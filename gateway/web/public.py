@@ -32,7 +32,7 @@ from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import Response, StreamedResponse
 from gateway.networks import AddressReader
 from gateway.telemetry import request_log
-from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.request_log import RECORD, RequestRecord
 from gateway.telemetry.trace_context import PARENT, trace_of_http
 from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown, raw_refusal

@@ -15,13 +15,114 @@ from functools import partial
 from typing import Any
 
 from gateway import jsonrpc
-from gateway.errors import CallLimited, GatewayError, InternalError
+from gateway.errors import (
+    CallLimited,
+    Forbidden,
+    GatewayError,
+    InternalError,
+    InvalidArguments,
+    MethodNotAllowed,
+    MethodNotFound,
+    MissingParameter,
+    UnknownTool,
+)
 from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
-from gateway.jsonrpc import BadMessage, Notification, Request
-from gateway.mcp.batch import BatchBudget, answers_to
+from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
+from gateway.mcp.messages import BatchBudget, answers_to
+from gateway.mcp.operations import Operations
+from gateway.model import Tool
+from gateway.telemetry.logs import to_gateway_error
 from gateway.web.exchange import RPC, Exchange, error_response, rpc_error
-from gateway.web.tool_route import call_value, parse_call
+from gateway.web.rest import json_value
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSurface:
+    operations: Operations
+    invocation: Invocation
+
+    async def get(self, exchange: Exchange) -> Response:
+        """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
+        if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
+            raise Forbidden("Pages of other sites must not call tools")
+        # The answer tells whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
+        await self.operations.admit_discovery(exchange.caller)
+        tool = await self.invocation.find_tool(exchange.caller, exchange.tool)
+        if tool.annotations.get("readOnlyHint") is not True:
+            raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")
+        query = exchange.request.query.get("query")
+        if query is None:
+            raise MissingParameter('The parameter "query" is missing')
+        exchange.body = query.encode("utf-8", "surrogateescape")
+        return await self.post(exchange)
+
+    async def post(self, exchange: Exchange) -> Response:
+        """Return the response to one message. A notification is called too and gets 204, or an error where the request
+        itself is refused."""
+        try:
+            message = parse_call(jsonrpc.decode_any_ids(exchange.take_body()))
+        except GatewayError as error:
+            return error_response(exchange, error, RPC, error.id if isinstance(error, BadMessage) else None)
+        id = message.id if isinstance(message, Request) else None
+        try:
+            value = await call_value(self.invocation, exchange, message, exchange.tool)
+        except GatewayError as error:
+            if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage | CallLimited):
+                return error_response(exchange, error, RPC, id)
+            return Response(status=204)
+        return Response(status=204) if id is None else Response(jsonrpc.response_bytes(id, value))
+
+
+def parse_call(value: Any) -> Request | Notification:
+    """Return decoded JSON as a call. Raise :class:`BadMessage` where it is none."""
+    message = jsonrpc.parse_message(value)
+    if isinstance(message, ClientResponse):
+        raise BadMessage("Invalid request: responses are not accepted, since the gateway sends no requests")
+    value.pop("params", None)  # the message alone has them, until they are arguments
+    return message
+
+
+async def call_value(invocation: Invocation, exchange: Exchange, message: Request | Notification, name: str) -> Any:
+    """Call the tool ``name`` with a message's params, and return its value. Raise :class:`GatewayError` for every
+    failure, also an unexpected one, so that the caller can answer with the request's ``id``."""
+
+    def arguments(tool: Tool) -> dict[str, Any]:
+        if message.method not in (tool.name, *tool.names.values(), tool.method):
+            raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
+        return arguments_by_name(tool, message.params)
+
+    try:
+        call = await invocation.prepare(exchange.caller, name, arguments, as_sent=True)
+        message.params = None
+        exchange.headers.update(call.headers)
+        outcome = await call.execute()
+        if outcome.fault is None:
+            return json_value(outcome.value)
+        raise outcome.fault
+    except UnknownTool:
+        raise MethodNotFound(f"Method not found: {message.method[:128]}") from None
+    except GatewayError:
+        raise
+    except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
+        raise to_gateway_error(error, method=message.method) from None
+
+
+def arguments_by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, Any]:
+    """Return ``params`` as arguments: positions and the method's own names become the published names.
+
+    Raise :class:`InvalidArguments` for too many positions.
+    """
+    if params is None:
+        return {}
+    if isinstance(params, dict):
+        return tool.binding.publish_params(params) if tool.binding.own_names else params
+    if tool.binding.spread_argument is not None:
+        return {tool.binding.spread_argument: params}
+    names = tool.binding.published_order
+    if len(params) > len(names):
+        raise InvalidArguments(f"Invalid arguments: {len(params)} given, at most {len(names)} are taken")
+    return dict(zip(names, params, strict=False))
 
 
 @dataclass(frozen=True, slots=True)

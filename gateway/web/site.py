@@ -33,12 +33,11 @@ from gateway.jsonrpc.bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
-from gateway.telemetry.exchange_memory import ExchangeMemory
+from gateway.telemetry.request_log import ExchangeMemory
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
-from gateway.web.rpc import RpcSurface
-from gateway.web.tool_route import ToolSurface
+from gateway.web.rpc import RpcSurface, ToolSurface
 
 BODY_TIMEOUT: Final = 15.0
 """Seconds for a client to send its request body."""

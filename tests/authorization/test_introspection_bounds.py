@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gateway.auth.claims import issuer_policy
-from gateway.auth.introspection import MAX_PER_SECOND, MAX_UNDER_WAY, IntrospectionVerifier
+from gateway.auth.compact import InvalidToken, Undecidable
+from gateway.auth.issuers import MAX_PER_SECOND, MAX_UNDER_WAY, IntrospectionVerifier
 from gateway.auth.jwks import IssuerKeys
-from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.http_client.session import Outbound
 from gateway.settings import Issuer
 from tests.authorization.issuer import ForgedIssuer

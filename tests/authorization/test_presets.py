@@ -12,10 +12,10 @@ from urllib.parse import parse_qs
 import pytest
 
 from gateway.auth.claims import IssuerPolicy, issuer_policy
-from gateway.auth.introspection import IntrospectionVerifier
+from gateway.auth.compact import InvalidToken
+from gateway.auth.issuers import IntrospectionVerifier
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.presets import PRESETS
-from gateway.auth.refusals import InvalidToken
 from gateway.auth.verifier import SignatureVerifier, VerifiedToken, Verifier
 from gateway.credentials import credential_faults
 from gateway.http_client.session import Outbound

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.discovery.shrink_guard import MAX_TOOLS
-from gateway.discovery.views import Listings
+from gateway.discovery.views import MAX_TOOLS, Listings
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.model import Listing
 from gateway.settings import CatalogSettings

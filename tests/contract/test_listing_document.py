@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway import jsonrpc
-from gateway.discovery.listing_document import decode_listing, encode_listing
+from gateway.discovery.shared_listing import decode_listing, encode_listing
 from gateway.listing.dialect import NoListing
 from gateway.listing.probe import probe_dialects
 from gateway.model import Listing, MessageForm, Version

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.discovery.shrink_guard import MAX_TOOLS
+from gateway.discovery.views import MAX_TOOLS
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.servers import mock_server
 from tests.configuring import put

@@ -18,7 +18,7 @@ from aiohttp import ClientSession, web
 
 from gateway.aiohttp_app import GATEWAY, aiohttp_app
 from gateway.config.source import ConfigError, load_settings
-from gateway.discovery.garbage_collection import LARGE
+from gateway.discovery.refreshing import LARGE
 from gateway.process.server import Server
 from tests.each import each
 from tests.fault.behaviours import result

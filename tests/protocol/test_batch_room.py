@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.jsonrpc import decode
-from gateway.mcp.batch import BatchBudget
+from gateway.mcp.messages import BatchBudget
 from tests.fault.behaviours import InTurn, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, request

@@ -10,7 +10,7 @@ from itertools import count
 
 from aiohttp import ClientSession
 
-from gateway.discovery.garbage_collection import LARGE
+from gateway.discovery.refreshing import LARGE
 from gateway.http_client.session import Outbound
 from tests.fault.behaviours import Hang, result
 from tests.fault.methods import ADD, Rpc, openrpc

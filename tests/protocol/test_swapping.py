@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway.config.source import ConfigError, load_settings
-from gateway.discovery.shrink_guard import MAX_TOOLS
+from gateway.discovery.views import MAX_TOOLS
 from gateway.process.server import Server
 from gateway.settings import Settings
 from tests.fault.behaviours import Hang

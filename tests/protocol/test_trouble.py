@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.source import ConfigError
-from gateway.discovery.shrink_guard import MAX_TOOLS
+from gateway.discovery.views import MAX_TOOLS
 from gateway.invocation.invocation import MAX_BROKEN_RESULT
 from gateway.listing.reader import MAX_LISTING
 from tests.each import each

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway import jsonrpc
-from gateway.backend.error_redaction import MAX_BYTES, ErrorRedactor
+from gateway.backend.redaction import MAX_BYTES, ErrorRedactor
 from gateway.catalog.build import Builder
 from gateway.catalog.normalize import ToolPolicy, build_tool
 from gateway.errors import ParseError

@@ -9,7 +9,7 @@ import pytest
 
 from gateway import jsonrpc
 from gateway.jsonrpc import BadMessage
-from gateway.mcp.batch import MAX_BATCH, BatchBudget, answers_to
+from gateway.mcp.messages import MAX_BATCH, BatchBudget, answers_to
 
 REQUEST: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "m"}
 

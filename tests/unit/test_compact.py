@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.auth.compact import MAX_BYTES, has_jwt_form, parse_compact
-from gateway.auth.refusals import InvalidToken
+from gateway.auth.compact import MAX_BYTES, InvalidToken, has_jwt_form, parse_compact
 from tests.each import each
 
 

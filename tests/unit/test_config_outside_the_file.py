@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.layers import environment_name
-from gateway.config.references import read_yaml_with_references
+from gateway.config.layers import environment_name, read_yaml_with_references
 from gateway.config.source import ConfigError, load_settings
 from gateway.settings import Settings
 from tests.configuring import ENVIRONMENT, URL

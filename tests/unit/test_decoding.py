@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway import jsonrpc
 from gateway.backend.source import decode_in_steps
-from gateway.discovery.garbage_collection import COLLECTOR
+from gateway.discovery.refreshing import COLLECTOR
 from tests.bench.work import openrpc
 from tests.each import each
 from tests.pace import slowness

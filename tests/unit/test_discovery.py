@@ -9,7 +9,7 @@ import pytest
 
 from gateway.discovery.discovery import PATIENCE
 from gateway.discovery.refreshing import EMPTY_TTL
-from gateway.discovery.shrink_guard import CONFIRMED_AFTER
+from gateway.discovery.views import CONFIRMED_AFTER
 from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, Listing, SourceAnswer, View

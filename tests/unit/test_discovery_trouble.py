@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.discovery.shrink_guard import CONFIRMED_AFTER, MAX_TOOLS, RETRY_AFTER
-from gateway.discovery.views import DENIED_TTL
+from gateway.discovery.views import CONFIRMED_AFTER, DENIED_TTL, MAX_TOOLS, RETRY_AFTER
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, SourceAnswer, Tool, View

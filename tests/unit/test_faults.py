@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.backend.error_redaction import MAX_BYTES, ErrorRedactor
-from gateway.backend.redaction import secrets_in_headers
+from gateway.backend.redaction import MAX_BYTES, ErrorRedactor, secrets_in_headers
 from gateway.jsonrpc.response import ResponseError
 from tests.each import each
 from tests.pace import quickly

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.discovery.garbage_collection import GarbageCollector
+from gateway.discovery.refreshing import GarbageCollector
 
 
 @pytest.fixture(autouse=True)

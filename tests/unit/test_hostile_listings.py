@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.discovery.garbage_collection import COLLECTOR
+from gateway.discovery.refreshing import COLLECTOR
 from gateway.listing.openrpc import parse_listing
 from gateway.model import Catalog, Listing, Method, QuarantinedMethod
 from gateway.schema.bundling import MAX_ENUM, MAX_SUBSCHEMAS

@@ -16,7 +16,7 @@ from gateway.model import ANONYMOUS, Binding, NameStyle, Outcome, Structure, Too
 from gateway.schema.validation import ValidatorCache
 from gateway.settings.auth import Auth
 from gateway.store.memory import MemoryStore
-from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.logs import to_gateway_error
 
 TOOL = Tool("drop", "db.drop", "", {}, Binding("db.drop", Structure.BY_NAME))
 

@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
+from gateway.auth.compact import InvalidToken, Undecidable
 from gateway.auth.jwks import COOLDOWN, MAX_STALE, IssuerKeys
-from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.http_client.response import Answer, ConnectFailed
 from gateway.settings import Issuer
 from tests.each import each

@@ -10,8 +10,7 @@ import referencing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.schema.numbers import EQUALITY, compares_numbers, weigh_literals, weight_of
-from gateway.schema.patterns import remove_patterns_and_numbers
+from gateway.schema.patterns import EQUALITY, compares_numbers, remove_patterns_and_numbers, weigh_literals, weight_of
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from tests.each import each
 from tests.pace import quickly

@@ -11,7 +11,7 @@ import referencing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.discovery.garbage_collection import COLLECTOR
+from gateway.discovery.refreshing import COLLECTOR
 from gateway.schema.patterns import MAX_WEIGHT, SIZES, admit_patterns, patterns_of, remove_patterns
 from gateway.schema.validation import MISMATCH, ValidatorCache
 from tests.each import each

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.catalog.pins import pin_of
-from gateway.mcp.projection import ToolProjector
+from gateway.mcp.content import ToolProjector
 from gateway.model import Binding, NameStyle, Structure, Tool
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.catalog.lint import lint_catalog
 from gateway.catalog.pins import pin_of
-from gateway.mcp.projection import ToolProjector
+from gateway.mcp.content import ToolProjector
 from gateway.model import Catalog, NameStyle, Parameter, Structure
 from gateway.schema.defaults import without_refused_defaults
 from gateway.schema.validation import ValidatorCache

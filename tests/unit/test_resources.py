@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
+from gateway.auth.compact import InvalidProof
 from gateway.auth.dpop import ProofChecker
-from gateway.auth.refusals import InvalidProof
 from gateway.config.source import load_settings
 from gateway.errors import InvalidCursor, InvalidParams, RateLimited, SessionNotFound
 from gateway.invocation.input_requests import CONFIRM, InputRequests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from gateway.auth.authenticator import Authenticator, PresentedToken
-from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.auth.compact import InvalidToken, Undecidable
 from gateway.auth.verifier import VerifiedToken
 from gateway.errors import AuthUnavailable, Unauthorized
 from gateway.telemetry.sampling import Sampler

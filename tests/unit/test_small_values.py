@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.schema.numbers import WORD
+from gateway.schema.patterns import WORD
 from gateway.schema.validation import LARGEST_SMALL, is_small, size_of
 from tests.each import each
 

@@ -58,7 +58,7 @@ HOMES = {
 EVERYWHERE = {"msgspec.Struct", "msgspec.field", "msgspec.structs"}
 """What may be named in any file. A struct is made in a third of a dataclass's time, and a call makes some twenty."""
 WITHIN_FUNCTIONS = {
-    ("gateway.cli.loop", "uvloop"),
+    ("gateway.cli.options", "uvloop"),
     ("gateway.store.choice", "gateway"),
     ("gateway.listing.static", "jsonschema"),
     ("gateway.listing.static", "referencing"),
