@@ -25,7 +25,6 @@ import structlog
 from gateway import jsonrpc
 from gateway.backend.admission import CallAdmission
 from gateway.backend.breaker import INTERVAL, CircuitOpen
-from gateway.backend.large_results import parse_large_response
 from gateway.backend.queue import NoTurn, QueueFull
 from gateway.backend.redaction import ErrorRedactor, redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
@@ -53,7 +52,7 @@ from gateway.http_client.response import (
     OutboundError,
 )
 from gateway.jsonrpc.bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
-from gateway.jsonrpc.response import ResponseError, parse_response
+from gateway.jsonrpc.response import ResponseError, parse_large_response, parse_response
 from gateway.model import NO_RESULT, MessageForm, Version
 from gateway.telemetry.request_log import RECORD, REQUEST_ID
 

@@ -16,7 +16,7 @@ from gateway.catalog.names import assign_names
 from gateway.catalog.normalize import ToolPolicy, build_tool
 from gateway.catalog.pins import Pins
 from gateway.concurrency.turns import Turns
-from gateway.jsonrpc.pointer import parts_of
+from gateway.jsonrpc import parts_of
 from gateway.model import Catalog, Listing, Method, QuarantinedMethod, Tool
 from gateway.schema import texts
 from gateway.schema.bundling import UnsoundSchema

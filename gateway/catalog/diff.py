@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.catalog.pins import Pin, PinError, parse_pins, pin_of, schema_digest
-from gateway.jsonrpc.pointer import escape_pointer
+from gateway.jsonrpc import escape_pointer
 from gateway.model import JsonObject, NameStyle, Schema, Structure, Tool, all_annotations
 from gateway.text import printable, shorten
 

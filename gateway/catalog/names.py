@@ -1,18 +1,19 @@
-"""Make the names of tools, once per catalog. They are kept in a table, and no method is derived from a name.
-
-Every tool has two names: MCP's (2026-07-28, tools "Tool Names") and one that the function-calling APIs of the large
-model providers accept. Within one catalog no text names two tools, in whichever style.
-"""
+"""Name tools, and make their arguments of the parameters of a method."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from gateway.model import NameStyle
+from gateway.jsonrpc import pointer_of
+from gateway.model import HeaderParameter, JsonObject, Method, NameStyle, Parameter, Schema
+from gateway.model.schema_keywords import DEFINITIONS, IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
+from gateway.schema.bundling import UnsoundSchema, object_schema
+from gateway.schema.validation import ValidatorCache
+from gateway.settings.catalog import Argument
 
 _SUFFIX_DIGITS: Final = 8
 
@@ -74,3 +75,214 @@ def unique(ordered: Iterable[str], wanted: Mapping[str, str], rule: NameRule) ->
         names[raw] = name
         taken.add(name)
     return names
+
+
+_FOR_ONE_ARGUMENT: Final = ("$schema", "type", "properties", *DEFINITIONS)
+_RULE: Final = NameRule(r"A-Za-z0-9_.\-", 64, "argument")
+_OPAQUE: Final = ("propertyNames", "patternProperties", "enum", "const", "$ref", "$dynamicRef")
+
+KEYWORD: Final = "x-mcp-header"
+"""Annotation of an argument that clients mirror into an HTTP header (2026-07-28, SEP-2243)."""
+PREFIX: Final = "Mcp-Param-"
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_KINDS: Final = ("integer", "string", "boolean")
+
+Rename = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentDefaults:
+    """Hold the operator's defaults: ``fills`` for arguments that a caller leaves out, ``fixed`` for hidden ones."""
+
+    fills: JsonObject = field(default_factory=dict)
+    fixed: JsonObject = field(default_factory=dict, repr=False)
+
+
+def override_arguments(method: Method, arguments: Mapping[str, Argument]) -> dict[str, Any]:
+    """Return the fields of a method that overrides of its arguments change, with their new values."""
+    listed = method.input_schema if isinstance(method.input_schema, Mapping) else None
+    if listed is not None and method.parameters in (None, ()):
+        whole = _override_in_schema(listed, arguments)
+        if whole is not None:
+            return {"input_schema": whole}
+        known = _parameters_of_schema(listed)
+    else:
+        known = _name_counted({parameter.name: parameter for parameter in method.parameters or ()}, arguments)
+    is_complete = method.is_complete or known.keys() <= arguments.keys()
+    if not method.is_complete and is_complete:  # then the operator's order counts: the listing has none
+        known = {name: known.get(name, Parameter(name)) for name in arguments}
+    for name, argument in arguments.items():
+        known[name] = _override_parameter(known.get(name, Parameter(name)), argument)
+    root = method.root or listed or {}
+    return {"parameters": tuple(known.values()), "input_schema": None, "root": root, "is_complete": is_complete}
+
+
+def _name_counted(known: dict[str, Parameter], arguments: Collection[str]) -> dict[str, Parameter]:
+    """Return parameters that the listing only counts (arg0, arg1, …) with the operator's names for them, in order."""
+    if list(known) != [f"arg{place}" for place in range(len(known))]:
+        return known
+    names = iter([name for name in arguments if name not in known])
+    taken = [name if name in arguments else next(names, name) for name in known]
+    return {name: replace(known[f"arg{place}"], name=name) for place, name in enumerate(taken)}
+
+
+def _override_in_schema(whole: JsonObject, arguments: Mapping[str, Argument]) -> dict[str, Any] | None:
+    """Return a whole schema with overrides that replace no part of it, so that its other keywords stay. Return None
+    where one replaces a part, or the schema is unsound: only its arguments are then used."""
+    if any(argument.schema_ is not None or argument.hidden for argument in arguments.values()):
+        return None
+    try:
+        converted = object_schema(whole)
+    except UnsoundSchema:
+        return None
+    known = _parameters_of_schema(converted)
+    if not arguments.keys() <= known.keys():
+        return None
+    known |= {name: _override_parameter(known[name], argument) for name, argument in arguments.items()}
+    required = [name for name, parameter in known.items() if parameter.required]
+    return {**converted, "properties": {name: known[name].schema for name in known}, "required": required}
+
+
+def _parameters_of_schema(whole: JsonObject) -> dict[str, Parameter]:
+    properties, required = whole.get("properties"), whole.get("required")
+    return {
+        name: Parameter(name, schema, isinstance(required, list) and name in required)
+        for name, schema in (properties if isinstance(properties, Mapping) else {}).items()
+    }
+
+
+def _override_parameter(before: Parameter, argument: Argument) -> Parameter:
+    schema: Schema = before.schema if argument.schema_ is None else argument.schema_
+    if isinstance(schema, Mapping) or schema is True:
+        added: dict[str, Any] = {}
+        if argument.description is not None:
+            added["description"] = argument.description
+        if argument.has_default and not argument.hidden:
+            added["default"] = _default(argument)
+        schema = {**(schema if isinstance(schema, Mapping) else {}), **added} if added else schema
+    required = before.required and not argument.has_default if argument.required is None else argument.required
+    described = argument.description is not None or "description" in (argument.schema_ or {})
+    return Parameter(before.name, schema, required, "" if described else before.description)
+
+
+def without_parameters(method: Method, hidden: Collection[str]) -> Method:
+    """Return the method without the parameters that callers do not see."""
+    return replace(method, parameters=tuple(p for p in method.parameters or () if p.name not in hidden))
+
+
+def check_defaults(
+    arguments: Mapping[str, Argument], schema: JsonObject, validators: ValidatorCache
+) -> ArgumentDefaults:
+    """Return the operator's defaults. Raises :class:`UnsoundSchema` for one that the method's whole ``schema`` refuses;
+    the reason does not have the value, which may be a secret."""
+    given = {name: _default(argument) for name, argument in arguments.items() if argument.has_default}
+    if not given:
+        return ArgumentDefaults()
+    # Rules for several arguments at once are left out, since each default is checked alone.
+    validator = validators.compile({keyword: schema[keyword] for keyword in _FOR_ONE_ARGUMENT if keyword in schema})
+    for name, value in given.items():
+        if not validator.is_valid({name: value}):
+            raise UnsoundSchema(
+                "the default in catalog.tools does not match the schema", pointer_of(("properties", name)), name
+            )
+    hidden = {name for name in given if arguments[name].hidden}
+    return ArgumentDefaults(
+        {name: value for name, value in given.items() if name not in hidden},
+        {name: value for name, value in given.items() if name in hidden},
+    )
+
+
+def _default(argument: Argument) -> Any:
+    return None if argument.default is None else argument.default.get_secret_value()
+
+
+def publish_names(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the schema with names as LLM APIs accept them, and the method's own name of each new one. Some listings
+    have headings as names (``Transaction hash``), others special characters (``$filter``).
+
+    A schema with rules for names, or with a reference that may name properties, stays as it is: renaming would change
+    its meaning.
+    """
+    names = {name: name for name in _names(schema)}
+    if all(map(_RULE.accepts, names)) or _is_opaque(schema):
+        return schema, {}
+    # Accepted names stay; the others are sorted, so that the order of the listing does not matter.
+    published = unique(sorted(names, key=lambda name: (not _RULE.accepts(name), name)), names, _RULE)
+    return _rename_properties(schema, lambda name: published.get(name, name)), {
+        new: old for old, new in published.items() if new != old
+    }
+
+
+def _same_object_schemas(schema: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Yield the schema, and the subschemas that apply to the same object."""
+    yield schema
+    for part in in_place(schema):
+        yield from _same_object_schemas(part)
+
+
+def _names(schema: Mapping[str, Any]) -> Iterable[str]:
+    for part in _same_object_schemas(schema):
+        yield from part.get("properties") or ()
+
+
+def _is_opaque(schema: Mapping[str, Any]) -> bool:
+    return any(keyword in part for part in _same_object_schemas(schema) for keyword in _OPAQUE)
+
+
+def _rename_properties(schema: Any, rename: Rename) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    new = dict(schema)
+    for keyword in (*IN_PLACE, *IN_PLACE_LISTS, "dependentSchemas"):
+        if keyword in schema:
+            new[keyword] = with_schemas(keyword, schema[keyword], lambda part: _rename_properties(part, rename))
+    for keyword in ("properties", "dependentSchemas"):
+        if isinstance(new.get(keyword), Mapping):
+            new[keyword] = {rename(name): child for name, child in new[keyword].items()}
+    if isinstance(schema.get("required"), list):
+        new["required"] = [rename(name) if isinstance(name, str) else name for name in schema["required"]]
+    if isinstance(schema.get("dependentRequired"), Mapping):
+        new["dependentRequired"] = {
+            rename(name): [rename(other) for other in others] for name, others in schema["dependentRequired"].items()
+        }
+    return new
+
+
+def header_parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HeaderParameter, ...]]:
+    """Return the schema without bad annotations, and the header of each good one.
+
+    Clients drop a tool whose annotation breaks the rules, so a bad annotation is removed and the tool stays. The rules:
+    the name is a non-empty RFC 9110 token, unique in the tool whatever its case; the schema is an integer's, a string's
+    or a boolean's; and ``properties`` alone lead to it.
+    """
+    found: dict[str, HeaderParameter] = {}
+    return _without_bad_headers(schema, (), found), tuple(found.values())
+
+
+def _without_bad_headers(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderParameter]) -> Any:
+    """Return the value without bad annotations. ``path`` is None below any keyword but ``properties``."""
+    if not isinstance(value, Mapping):
+        return value
+    result: dict[str, Any] = {}
+    for key, child in value.items():
+        if key == "properties" and isinstance(child, Mapping):
+            result[key] = {
+                name: _without_bad_headers(schema, None if path is None else (*path, name), found)
+                for name, schema in child.items()
+            }
+        elif key == KEYWORD:
+            if path and _is_good(child, value, found):
+                found[child.lower()] = HeaderParameter(PREFIX + child, path, str(value["type"]))
+                result[key] = child
+        else:
+            result[key] = with_schemas(key, child, lambda schema: _without_bad_headers(schema, None, found))
+    return result
+
+
+def _is_good(name: Any, schema: Mapping[str, Any], found: Mapping[str, HeaderParameter]) -> bool:
+    return (
+        isinstance(name, str)
+        and _TOKEN.fullmatch(name) is not None
+        and name.lower() not in found
+        and schema.get("type") in _KINDS
+    )

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.catalog.arguments import (
+from gateway.catalog.curation import CHANGES_SITE, moves_value
+from gateway.catalog.names import (
     ArgumentDefaults,
     check_defaults,
     header_parameters,
@@ -21,8 +22,7 @@ from gateway.catalog.arguments import (
     publish_names,
     without_parameters,
 )
-from gateway.catalog.curation import CHANGES_SITE, moves_value
-from gateway.jsonrpc.pointer import pointer_of
+from gateway.jsonrpc import pointer_of
 from gateway.model import (
     CLOSED,
     HINTS,
@@ -38,7 +38,6 @@ from gateway.model import (
 )
 from gateway.model.schema_keywords import ANNOTATIONS
 from gateway.schema.bundling import Bundler, UnsoundSchema, bundle_schema, object_schema
-from gateway.schema.defaults import without_refused_defaults
 from gateway.schema.drafts import says_required
 from gateway.schema.texts import (
     MAX_DESCRIPTION,
@@ -47,6 +46,7 @@ from gateway.schema.texts import (
     clean_value_texts,
     remove_hidden_characters,
     trim_excerpt,
+    without_refused_defaults,
 )
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Params, ToolOverride

@@ -13,8 +13,7 @@ from gateway.auth.claims import IssuerPolicy
 from gateway.auth.issuers import IntrospectionVerifier, Issuers
 from gateway.auth.jwks import FetchFailed
 from gateway.auth.metadata import ANOTHER_ISSUER
-from gateway.catalog.curation import list_some
-from gateway.catalog.lint import lint_catalog
+from gateway.catalog.curation import lint_catalog, list_some
 from gateway.cli import report
 from gateway.cli.contact import ContactFailed, contact
 from gateway.cli.options import FAILED, NO_LISTING

@@ -20,7 +20,7 @@ from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute, read_
 from gateway.settings import ServiceSettings
 from gateway.settings.knobs import texts_in
 from gateway.settings.paths import find_knob
-from gateway.settings.templates import names_in
+from gateway.settings.sending import names_in
 from gateway.text import secrets_in
 
 _OTHER: Final = "Another is named with --entry, another file with --file."

@@ -15,9 +15,9 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.config.source import load_settings
 from gateway.errors import GatewayError
+from gateway.http_server.accepting import Bounds, Port, listen
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
-from gateway.http_server.port import Bounds, Port, listen
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import Response
 from gateway.jsonrpc import BadMessage, Notification, Request

@@ -15,9 +15,8 @@ from typing import Any, Final, Self
 import click
 
 from gateway import jsonrpc
-from gateway.catalog.curation import list_some
+from gateway.catalog.curation import lacks_description, list_some
 from gateway.catalog.diff import CatalogDiff
-from gateway.catalog.lint import lacks_description
 from gateway.cli import COMMAND
 from gateway.cli.options import Given, program
 from gateway.listing.dialect import Step

@@ -7,8 +7,7 @@ from typing import Final
 
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, CredentialModes
-from gateway.credentials.grants import Grant, GrantRefused, TokenClient, credential_unavailable
-from gateway.credentials.token_cache import TokenCache
+from gateway.credentials.grants import Grant, GrantRefused, TokenCache, TokenClient, credential_unavailable
 from gateway.model import Caller
 from gateway.settings import ServiceSettings
 

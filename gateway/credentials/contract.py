@@ -15,7 +15,7 @@ from gateway.errors import GatewayError
 from gateway.model import Caller
 from gateway.settings import Credentials, Send, ServiceSettings
 from gateway.settings.knobs import texts_in
-from gateway.settings.templates import fill, names_in
+from gateway.settings.sending import fill, names_in
 
 
 class Credential(ABC):

@@ -9,8 +9,14 @@ from typing import Final
 
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, CredentialModes
-from gateway.credentials.grants import ACCESS_TOKEN_TYPE, Grant, GrantRefused, TokenClient, credential_unavailable
-from gateway.credentials.token_cache import TokenCache
+from gateway.credentials.grants import (
+    ACCESS_TOKEN_TYPE,
+    Grant,
+    GrantRefused,
+    TokenCache,
+    TokenClient,
+    credential_unavailable,
+)
 from gateway.errors import Unauthorized
 from gateway.model import Caller
 from gateway.settings import ServiceSettings

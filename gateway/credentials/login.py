@@ -28,8 +28,7 @@ from gateway.http_client.response import Answer, OutboundError
 from gateway.jsonrpc.bounds import echoes_unquoted
 from gateway.jsonrpc.response import parse_response
 from gateway.model import Caller
-from gateway.settings.sending import Login, Send, is_header_value
-from gateway.settings.templates import fill, names_in
+from gateway.settings.sending import Login, Send, fill, is_header_value, names_in
 from gateway.text import excerpt
 
 MAX_ANSWER: Final = 1024 * 1024

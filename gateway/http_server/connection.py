@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from gateway.errors import GatewayError, MalformedHttp, RequestTimeout
-from gateway.http_server.handler import MAX_AHEAD, Serving
+from gateway.http_server.handler import MAX_AHEAD, TURNS, Serving
 from gateway.http_server.request import HTTP10, HttpRequest
 from gateway.http_server.request_reader import RequestReader
 from gateway.http_server.response import LARGE, Response, StreamedResponse
-from gateway.http_server.sent_ahead import TURNS
 from gateway.http_server.slow_clients import Deadline, UnreadResponse
 
 HEAD_TIMEOUT: Final = 10.0

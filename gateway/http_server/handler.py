@@ -2,23 +2,109 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from typing import Any, Final, Protocol
 
 import structlog
 
 from gateway.concurrency.turns import EndOfTurnQueue
-from gateway.errors import ExpectationFailed, GatewayError, InternalError
+from gateway.errors import ExpectationFailed, GatewayError, InternalError, Overloaded
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.request import HTTP10, HttpRequest
 from gateway.http_server.response import Response, StreamedResponse
-from gateway.http_server.sent_ahead import SAMPLE_SECONDS, SentAhead
 from gateway.telemetry.sampling import Sampler
+
+_PART: Final = 8
+"""Bytes sent ahead may take an eighth of ``server.max_buffered``: less than what makes new calls be refused."""
+_ENOUGH: Final = 7 / 8
+"""The part of that which is left once room was made. So it is made seldom."""
+_FREE: Final = 4 * 1024
+"""Bytes of each connection that are not counted."""
+TURNS: Final = 16
+"""Connections that are read in one turn of the event loop, and as many that waited for theirs."""
+_NO_ROOM: Final = "The gateway holds too much of what was not sent to its end; it was not run, so it is safe to repeat"
+_REMEDY: Final = "raise server.max_buffered if the memory allows it, or look who sends so much"
+SAMPLE_SECONDS: Final = 10.0
+
+log = structlog.get_logger()
+
+
+class SentAhead:
+    """Limit the bytes that the clients of a port send before the handler reads them: requests behind a running one,
+    incomplete heads, unread bodies. All of them count as held bytes, and may take a part of that maximum. Beyond it,
+    the connections that have sent most are ended.
+
+    Also give turns: a few connections are read in each turn of the event loop, so that the requests of thousands delay
+    no other.
+    """
+
+    def __init__(self, held: HeldBytes) -> None:
+        self.bytes = 0
+        self._held = held
+        self._most = held.most // _PART
+        self._connections: set[Any] = set()  # each a Connection, as in :attr:`Serving.connections`
+        self._waiting: deque[Any] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._begun = 0  # connections that were read in this turn
+        self._refused = Sampler(1, SAMPLE_SECONDS)
+
+    def has_turn(self) -> bool:
+        """Return whether one more connection may be read in this turn of the event loop."""
+        if not self._begun:
+            self._loop.call_soon(self._end_turn)
+        self._begun += 1
+        return self._begun <= TURNS
+
+    def _end_turn(self) -> None:
+        self._begun = 0
+
+    def wait_for_turn(self, connection: Any) -> None:
+        """Put a connection at the end of the queue of those to read. Its reading pauses until then."""
+        connection.pause_reading()
+        if not self._waiting:
+            self._loop.call_soon(self._give_turns)
+        self._waiting.append(connection)
+
+    def count(self, connection: Any, size: int) -> None:
+        """Count the bytes that a connection holds now. A few bytes of each are free, so that a head in two parts always
+        finds room."""
+        size = size if size > _FREE else 0
+        more, connection.counted = size - connection.counted, size
+        if size:
+            self._connections.add(connection)
+        else:
+            self._connections.discard(connection)
+        self.bytes += more
+        if more > 0:
+            self._held.add("", more)
+            if self.bytes > self._most:
+                self._make_room()
+        elif more:
+            self._held.remove("", -more)
+
+    def _give_turns(self) -> None:
+        for _ in range(min(TURNS, len(self._waiting))):
+            self._waiting.popleft().read_on()
+        if self._waiting:
+            self._loop.call_soon(self._give_turns)
+
+    def _make_room(self) -> None:
+        given_up = 0
+        for connection in sorted(self._connections, key=lambda one: one.counted, reverse=True):
+            if self.bytes <= self._most * _ENOUGH:
+                break
+            connection.give_up(Overloaded(_NO_ROOM, retry_after=1))
+            given_up += 1
+        if given_up and (more := self._refused.admit()) is not None:
+            log.warning(
+                "connections that send ahead are ended", ended=given_up, most=self._most, remedy=_REMEDY, **more
+            )
+
 
 MAX_AHEAD: Final = 16 * 1024
 """Bytes that are read of one connection at a time, and kept behind the request that is running."""
 _UNEXPECTED: Final = ExpectationFailed("Expect must be 100-continue")
-
-log = structlog.get_logger()
 
 
 class Handler(Protocol):

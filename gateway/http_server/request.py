@@ -31,7 +31,7 @@ class ClientConnection(Protocol):
     owner: str
     """The caller whose response is sent, "" until that is known. See :class:`HeldBytes`."""
     counted: int
-    """Bytes sent ahead that are counted now, see :class:`gateway.http_server.sent_ahead.SentAhead`."""
+    """Bytes sent ahead that are counted now, see :class:`gateway.http_server.handler.SentAhead`."""
     is_draining: bool
     """Whether the connection closes after the next response, since its port closes."""
 

@@ -27,8 +27,7 @@ from gateway.listing.dialect import (
 )
 from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Structure
-from gateway.settings.custom import CustomListing, CustomParameter
-from gateway.settings.jsonpath import Path
+from gateway.settings.custom import CustomListing, CustomParameter, Path
 
 MAX_METHODS: Final = 20_000
 MAX_PARAMETERS: Final = 500

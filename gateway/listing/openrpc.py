@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.jsonrpc.pointer import resolve
+from gateway.jsonrpc import resolve
 from gateway.listing.dialect import (
     DialectInfo,
     ListingSource,

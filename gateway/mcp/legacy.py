@@ -18,14 +18,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway import jsonrpc
-from gateway.concurrency.uses import UseCounter
+from gateway.concurrency.background import UseCounter
 from gateway.discovery.subscriptions import StreamEvent, Subscriptions
 from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, ParseError
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import operations as server_info
-from gateway.mcp import progress
+from gateway.mcp import running as progress
 from gateway.mcp.content import (
     BLOCKS_2024_11,
     BLOCKS_2025_03,

@@ -28,7 +28,7 @@ from gateway.errors import GatewayError, InternalError, InvalidParams, MethodNot
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
 from gateway.limits import StreamLimit
-from gateway.mcp import progress
+from gateway.mcp import running as progress
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result
 from gateway.mcp.envelope import (
     META_SERVER,

@@ -15,9 +15,8 @@ import structlog
 
 from gateway.concurrency.background import retry_delay
 from gateway.config.warnings import log_remarks
-from gateway.http_server.accepting import bind, bind_beside
+from gateway.http_server.accepting import Port, bind, bind_beside
 from gateway.http_server.held_bytes import HeldBytes
-from gateway.http_server.port import Port
 from gateway.process.signals import call_on_hangup, stop_on_signal
 from gateway.process.worker import Worker
 from gateway.settings import Settings

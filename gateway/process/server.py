@@ -23,10 +23,9 @@ from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
 from gateway.config.warnings import log_remarks
 from gateway.discovery.refreshing import COLLECTOR
-from gateway.http_server.accepting import bind
+from gateway.http_server.accepting import Bounds, Port, bind, listen_on
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
-from gateway.http_server.port import Bounds, Port, listen_on
 from gateway.networks import AddressReader
 from gateway.service.mount import Mount
 from gateway.service.service import Service

@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gateway import jsonrpc
-from gateway.jsonrpc.pointer import escape_pointer
+from gateway.jsonrpc import escape_pointer
 from gateway.model import Schema
 from gateway.model.schema_keywords import DEFINITIONS, LISTS, MAPS, ONE
 from gateway.schema.drafts import upgrade_keywords

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.jsonrpc import MAX_DEPTH
-from gateway.jsonrpc.pointer import resolve
+from gateway.jsonrpc import MAX_DEPTH, resolve
 from gateway.model.schema_keywords import OF_ITEMS, OF_MEMBERS, in_place
 from gateway.schema.patterns import weigh_literals
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote, urljoin
 
-from gateway.jsonrpc.pointer import resolve
+from gateway.jsonrpc import resolve
 from gateway.model.schema_keywords import DATA, MAPS
 from gateway.schema.drafts import draft_of
 

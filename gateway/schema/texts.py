@@ -4,18 +4,22 @@ A model reads the whole schema, so hidden characters are removed from all of its
 value has to equal stay: labels of an enum, constants, examples, patterns and names. Callers must send them unchanged,
 so one with zero-width, bidirectional, control or tag characters is not published, but arguments and results are still
 checked with it. A ``default`` and a ``format`` lose such characters.
+
+A ``default`` that its own schema refuses is left out of what is shown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.model import ServiceInfo
 from gateway.model.schema_keywords import LITERAL, MAPS, with_schemas
+from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.patterns import relax_schema
+from gateway.schema.validation import ValidatorCache
 from gateway.text import excerpt, has_hidden_characters, printable
 
 MAX_DESCRIPTION: Final = 4096
@@ -147,3 +151,38 @@ def _remove_hidden_names(value: Any, results: bool) -> Any:
 
 def _is_hidden_text(value: Any) -> bool:
     return isinstance(value, str) and has_hidden_characters(value)
+
+
+def without_refused_defaults(schema: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
+    """Return a self-contained schema without such defaults, at any depth; the same object where there are none."""
+    owners: list[Mapping[str, Any]] = []
+
+    def collect(owner: Mapping[str, Any]) -> bool:
+        owners.append(owner)
+        return False
+
+    _without_defaults(schema, collect)
+    if not owners:
+        return schema
+    try:
+        # All of them in one schema, which is compiled once: a stranger may list many.
+        validator = validators.compile({"prefixItems": owners, "$defs": schema.get("$defs", {})})
+        refused = validator.faulty_items([owner["default"] for owner in owners])
+    except UnsoundSchema:  # together they cost too much to be checked
+        refused = set(range(len(owners)))
+    ids = {id(owners[place]) for place in refused}
+    changed: Mapping[str, Any] = _without_defaults(schema, lambda owner: id(owner) in ids) if ids else schema
+    return changed
+
+
+def _without_defaults(schema: Any, is_refused: Callable[[Mapping[str, Any]], bool]) -> Any:
+    """Return a schema without the defaults of those parts of it for which ``is_refused``, which gets each that has
+    one."""
+    if not isinstance(schema, Mapping):
+        return schema
+    drops = "default" in schema and is_refused(schema)
+    return {
+        keyword: with_schemas(keyword, content, lambda part: _without_defaults(part, is_refused))
+        for keyword, content in schema.items()
+        if not (drops and keyword == "default")
+    }

@@ -20,7 +20,7 @@ import jsonschema_rs
 from cachetools import FIFOCache, LRUCache
 
 from gateway import jsonrpc
-from gateway.jsonrpc.pointer import pointer_of
+from gateway.jsonrpc import pointer_of
 from gateway.model import Tool
 from gateway.model.schema_keywords import DEFINITIONS
 from gateway.schema.bundling import DIALECT, UnsoundSchema

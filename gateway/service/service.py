@@ -23,16 +23,14 @@ from gateway.backend.params import ParamStructures
 from gateway.backend.redaction import ErrorRedactor
 from gateway.catalog.build import Builder
 from gateway.catalog.pages import PageCache
-from gateway.concurrency.background import Background
-from gateway.concurrency.uses import UseCounter
+from gateway.concurrency.background import Background, UseCounter
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles, backend_tls
 from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery.discovery import Discovery
-from gateway.discovery.discovery_notices import DiscoveryNotices
 from gateway.discovery.shared_listing import SharedListing, backend_digest
-from gateway.discovery.subscriptions import MAX_INTERVAL
+from gateway.discovery.subscriptions import MAX_INTERVAL, DiscoveryNotices
 from gateway.discovery.tool_search import SEARCH_CATALOG, builtin_tools
 from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder

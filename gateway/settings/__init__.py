@@ -18,10 +18,9 @@ from gateway.settings.backend import Backend, Credentials, ListingCredentials, P
 from gateway.settings.catalog import CatalogSettings, ToolOverride
 from gateway.settings.custom import CustomListing
 from gateway.settings.knobs import Section, is_loopback, knob
-from gateway.settings.limits import Limits
 from gateway.settings.mcp import Mcp
 from gateway.settings.sending import Send
-from gateway.settings.server import ServerSettings, Telemetry
+from gateway.settings.server import Limits, ServerSettings, Telemetry
 from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit
 from gateway.settings.store import StoreSettings
 

@@ -10,8 +10,7 @@ from pydantic import Field, SecretStr, ValidationInfo, model_validator
 from gateway.settings.auth import ClientSecret, SecureUrl
 from gateway.settings.custom import CustomListing
 from gateway.settings.knobs import Document, HttpUrl, Section, knob
-from gateway.settings.sending import GIVEN, Login, Send
-from gateway.settings.templates import names_in
+from gateway.settings.sending import GIVEN, Login, Send, names_in
 from gateway.units import Duration, Size
 
 AnyCredentials = TypeVar("AnyCredentials", bound=Section)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, JsonValue, PlainSerializer, Secret, SecretStr
 from pydantic.fields import FieldInfo
 
 from gateway.settings import Settings
-from gateway.settings.jsonpath import Path as CompiledPath
+from gateway.settings.custom import Path as CompiledPath
 from gateway.settings.knobs import Document
 from gateway.settings.services import ServiceSections
 

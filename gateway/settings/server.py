@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationInfo, field_validator, model_validator
 
 from gateway.settings.knobs import Section, http_url, knob
-from gateway.units import Duration, Size
+from gateway.units import Duration, Rate, Size
 
 _FORMS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "trusted_proxies": (ipaddress.ip_network, "a network (CIDR) such as 10.0.0.0/8, or an address such as 10.0.0.1"),
@@ -147,3 +147,24 @@ class Telemetry(Section):
     """Reports of the gateway about itself."""
 
     log: Log = knob(Log, "Log, to standard error: text on a terminal, JSON elsewhere.")
+
+
+class Limits(Section):
+    """Limits per caller."""
+
+    discovery: Rate = knob(
+        "60/minute",
+        "Listings per caller, or per address without a token: that many at once, then one by one at that rate. As "
+        "many sessions may be ended, and ten times as many further pages (cursors) are allowed.",
+    )
+    invocation: Rate = knob(
+        "600/minute",
+        "Calls per caller, or per address without a token: a tenth of them at once, but at least ten, then one by one "
+        "at that rate.",
+    )
+    concurrent: int = knob(
+        16, "Calls under way per caller, including those that wait. A batch counts as one.", ge=1, le=100_000
+    )
+    streams: int = knob(
+        32, "Open streams per caller, or per address without a token. A call with progress is one.", ge=1, le=100_000
+    )

@@ -14,9 +14,8 @@ from gateway.settings.auth import Auth, secure_url
 from gateway.settings.backend import Backend
 from gateway.settings.catalog import CatalogSettings
 from gateway.settings.knobs import Section, is_loopback, knob
-from gateway.settings.limits import Limits
 from gateway.settings.mcp import Mcp
-from gateway.settings.server import ServerSettings
+from gateway.settings.server import Limits, ServerSettings
 
 NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
 INHERITED: Final = ("catalog", "auth", "limits", "mcp")

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from gateway import jsonrpc
-from gateway.concurrency.uses import UseCounter
+from gateway.concurrency.background import UseCounter
 from gateway.errors import GatewayError, ToolFault
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import JSON, Response, raw_response

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError
+from gateway.http_server.accepting import Bounds, Port, listen
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
-from gateway.http_server.port import Bounds, Port, listen
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
 from gateway.settings.server import ServerSettings

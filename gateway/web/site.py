@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator, PresentedToken
 from gateway.auth.metadata import ResourceMetadata, www_authenticate
-from gateway.concurrency.uses import UseCounter
+from gateway.concurrency.background import UseCounter
 from gateway.discovery.discovery import Discovery
 from gateway.errors import (
     Challenged,

@@ -21,7 +21,7 @@ STAGES: Final = {
     "HTTP: read the request, write the answer": ("gateway/http_server/",),
     "HTTP: route, check headers, find the caller": ("gateway/web/", "gateway/process/"),
     "token": ("gateway/auth/",),
-    "limits": ("gateway/limits", "gateway/store/", "gateway/concurrency/uses"),
+    "limits": ("gateway/limits", "gateway/store/"),
     "protocol: eras, headers against body, envelope": ("gateway/mcp/",),
     "invocation: look up the tool, check arguments, shape the result": ("gateway/invocation/", "gateway/schema/"),
     "JSON": ("gateway/jsonrpc/",),

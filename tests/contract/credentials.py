@@ -11,9 +11,8 @@ from gateway.auth.jwks import FetchFailed
 from gateway.credentials import Credential
 from gateway.credentials.client_credentials import ClientCredentials
 from gateway.credentials.exchange import TokenExchange
-from gateway.credentials.grants import BackendEndpoint, TokenClient
+from gateway.credentials.grants import BackendEndpoint, TokenCache, TokenClient
 from gateway.credentials.login import LoginCredential
-from gateway.credentials.token_cache import TokenCache
 from gateway.http_client.session import Outbound
 from gateway.model import AccessToken, Caller, MessageForm, Principal, View
 from gateway.settings import Credentials

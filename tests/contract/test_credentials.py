@@ -17,8 +17,7 @@ from structlog.testing import capture_logs
 from gateway import credentials
 from gateway.credentials import Credential
 from gateway.credentials.exchange import GRANT_TYPE
-from gateway.credentials.grants import ACCESS_TOKEN_TYPE
-from gateway.credentials.token_cache import MARGIN, UNKNOWN_LIFETIME
+from gateway.credentials.grants import ACCESS_TOKEN_TYPE, MARGIN, UNKNOWN_LIFETIME
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from gateway.model import AccessToken, Caller, Principal
 from tests.authorization.token_endpoint import TokenEndpoint

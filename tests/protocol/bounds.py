@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gateway.http_server.accepting import Bounds
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
-from gateway.http_server.port import Bounds
 
 
 def wide(most: int = 1000, spare: int = 0) -> Bounds:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.concurrency.uses import UseCounter
+from gateway.concurrency.background import UseCounter
 from gateway.config.source import load_settings
 from gateway.web.public import PublicHandler
 from gateway.web.site import Site

@@ -15,7 +15,7 @@ import uvloop
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
-from gateway.http_server.port import listen
+from gateway.http_server.accepting import listen
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
 from gateway.web.exchange import raw_refusal

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
-from gateway.http_server.port import listen
+from gateway.http_server.accepting import listen
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
 from gateway.process.server import Server

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import ClientSession, TCPConnector
 
-from gateway.http_server.port import listen
+from gateway.http_server.accepting import listen
 from gateway.networks import AddressReader
 from gateway.process.server import Server
 from gateway.web.public import Origins, PublicHandler

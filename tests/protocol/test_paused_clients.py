@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.errors import GatewayError
-from gateway.http_server.port import listen
+from gateway.http_server.accepting import listen
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response, StreamedResponse
 from gateway.web.exchange import raw_refusal

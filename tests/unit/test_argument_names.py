@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.catalog.arguments import publish_names
+from gateway.catalog.names import publish_names
 
 STRING = {"type": "string"}
 NUMBER = {"type": "number"}

@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.catalog.build import Builder
-from gateway.catalog.curation import Curation
-from gateway.catalog.lint import lint_catalog
+from gateway.catalog.curation import Curation, lint_catalog
 from gateway.model import Catalog, Listing, Method, Parameter, Structure, Tool
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params

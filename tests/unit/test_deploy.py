@@ -20,7 +20,7 @@ from gateway import __version__, cli
 from gateway.config.source import load_settings
 from gateway.credentials import credential_modes
 from gateway.credentials.none import NoCredential
-from gateway.http_server.port import listen
+from gateway.http_server.accepting import listen
 from gateway.settings import Settings, is_loopback
 from gateway.web.ops import AdminHandler
 from tests.kustomize import Resources, container_of, environment, render

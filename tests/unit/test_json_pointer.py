@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.jsonrpc.pointer import escape_pointer, parts_of, pointer_of, resolve
+from gateway.jsonrpc import escape_pointer, parts_of, pointer_of, resolve
 from tests.each import each
 
 # RFC 6901 §5 and §6: the document, and where each pointer leads as a URI fragment.

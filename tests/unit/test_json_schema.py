@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from jsonschema_specifications import REGISTRY
 
-from gateway.catalog.arguments import header_parameters, publish_names
+from gateway.catalog.names import header_parameters, publish_names
 from gateway.listing import truenas
 from gateway.model.schema_keywords import (
     ANNOTATIONS,

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gateway.backend.large_results import parse_large_response
 from gateway.errors import InvalidCursor, TooLarge
 from gateway.jsonrpc import (
     NULL,
@@ -24,7 +23,7 @@ from gateway.jsonrpc import (
     request_bytes,
     response_bytes,
 )
-from gateway.jsonrpc.response import ResponseError, parse_response
+from gateway.jsonrpc.response import ResponseError, parse_large_response, parse_response
 from tests.each import each
 from tests.unit.test_jsonrpc import HUGE
 

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import jsonrpc
-from gateway.backend.large_results import parse_large_response
 from gateway.jsonrpc import Raw
 from gateway.jsonrpc.bounds import value_cost
-from gateway.jsonrpc.response import ResponseError, parse_response
+from gateway.jsonrpc.response import ResponseError, parse_large_response, parse_response
 from tests.each import each
 from tests.unit.test_jsonrpc import NOT_JSON
 

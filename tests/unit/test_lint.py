@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.catalog.lint import lacks_description, lint_catalog
+from gateway.catalog.curation import lacks_description, lint_catalog
 from gateway.model import Catalog, Listing, Method, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params

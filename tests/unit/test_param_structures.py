@@ -11,7 +11,7 @@ import pytest
 from gateway.backend.params import ParamStructures, ParamsValue
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.catalog.build import Builder
-from gateway.catalog.lint import lint_catalog
+from gateway.catalog.curation import lint_catalog
 from gateway.errors import BackendError, InvalidArguments, ParamsRefused, ServiceError
 from gateway.listing import openrpc
 from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure

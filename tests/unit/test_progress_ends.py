@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from gateway.errors import GatewayError, InvalidParams
 from gateway.jsonrpc import Raw, Request
 from gateway.mcp.messages import Events
-from gateway.mcp.progress import stream_progress
+from gateway.mcp.running import stream_progress
 
 Result: TypeAlias = dict[str, Any]
 

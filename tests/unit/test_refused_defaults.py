@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog.lint import lint_catalog
+from gateway.catalog.curation import lint_catalog
 from gateway.catalog.pins import pin_of
 from gateway.mcp.content import ToolProjector
 from gateway.model import Catalog, NameStyle, Parameter, Structure
-from gateway.schema.defaults import without_refused_defaults
+from gateway.schema.texts import without_refused_defaults
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings
 from tests.each import each

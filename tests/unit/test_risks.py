@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.catalog.curation import CHANGES_SITE, moves_value, reveals_secret
-from gateway.catalog.lint import lint_catalog
+from gateway.catalog.curation import CHANGES_SITE, lint_catalog, moves_value, reveals_secret
 from gateway.model import Catalog, Listing, Method, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params

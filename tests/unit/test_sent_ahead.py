@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from gateway.http_server.handler import TURNS, SentAhead
 from gateway.http_server.held_bytes import HeldBytes
-from gateway.http_server.sent_ahead import TURNS, SentAhead
 
 
 async def test_so_many_connections_have_a_turn_however_long_each_of_them_takes() -> None:

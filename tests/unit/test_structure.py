@@ -48,7 +48,7 @@ HOMES = {
     "msgspec": ("jsonrpc",),
     "jsonschema_rs": ("schema.validation",),
     "jsonschema": ("listing.static",),
-    "jsonpath_rfc9535": ("settings.jsonpath",),
+    "jsonpath_rfc9535": ("settings.custom",),
     "click": ("cli", "cli.options"),
     "uvloop": ("cli",),
     "tomlkit": ("cli.client_entries",),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settings.templates import fill, names_in
+from gateway.settings.sending import fill, names_in
 from tests.each import each
 
 VALUES = {"user": "admin", "id": 7, "session": "a(b)c", "odd": "{user} {base64(x)}"}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.concurrency.uses import UseCounter
+from gateway.concurrency.background import UseCounter
 from tests.waiting import PATIENCE
 
 
