@@ -13,8 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from gateway import credentials
 from gateway.auth.claims import shared_audience_faults
-from gateway.config.layers import SERVER_FILES, SERVICE_FILES, Layers
-from gateway.config.left import successor
+from gateway.config.layers import SERVER_FILES, SERVICE_FILES, Layers, successor
 from gateway.settings import ServiceSettings, Settings
 from gateway.settings.paths import Key, as_written, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED

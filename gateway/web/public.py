@@ -33,8 +33,7 @@ from gateway.http_server.response import Response, StreamedResponse
 from gateway.networks import AddressReader
 from gateway.telemetry import request_log
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import RECORD, RequestRecord
-from gateway.telemetry.trace_context import PARENT, trace_of_http
+from gateway.telemetry.request_log import PARENT, RECORD, RequestRecord, trace_of_http
 from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown, raw_refusal
 from gateway.web.mcp import EventStream
 from gateway.web.site import Site

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.layers import environment_name
-from gateway.config.left import LEFT
+from gateway.config.layers import LEFT, environment_name
 from gateway.config.source import ConfigError, load_settings
 from gateway.settings.paths import find_knob
 from tests.configuring import ENVIRONMENT, URL
