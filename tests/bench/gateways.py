@@ -111,7 +111,7 @@ class Gateways:
             "auth": auth,
             # one caller asks for everything here
             "limits": {"discovery": _LIFTED, "invocation": _LIFTED, "concurrent": 100_000, "streams": 100_000},
-            "telemetry": {"log": {"level": "info" if plan.logs else "warning", "format": "json"}},
+            "telemetry": {"log": {"level": "info" if plan.logs else "warning"}},
             "catalog": {"page_size": 5000},
         }
         if plan.store:
