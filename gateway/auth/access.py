@@ -40,7 +40,7 @@ class Access:
     def __init__(self, settings: Auth, resource: str = "", *, per_caller: bool, own_languages: bool = True) -> None:
         self.languages: dict[str, tuple[str, str]] = {}  # and who asked first
         self._own_languages = own_languages
-        self.enabled = settings.mode != "off"
+        self.enabled = settings.traits.authenticates
         self.anonymous = settings.anonymous
         self._list = frozenset(settings.scopes.list_)
         self._call = frozenset(settings.scopes.call)

@@ -230,7 +230,7 @@ def shared_audience_faults(services: Iterable[ServiceSettings]) -> Iterator[str]
     ``auth.shared_audience``. For an issuer that names a client in place of the audience, the client's id counts."""
     services_by_audience: dict[tuple[str, str], list[ServiceSettings]] = {}
     for service in services:
-        for issuer in service.auth.issuers if service.auth.mode != "off" else ():
+        for issuer in service.auth.active_issuers:
             for audience in issuer_policy(issuer, service.resource, extra_audiences=True, implies={}).audiences:
                 services_by_audience.setdefault((issuer.issuer, audience), []).append(service)
     for (name, audience), sharers in sorted(services_by_audience.items()):

@@ -151,8 +151,8 @@ def json_of(checked: Checked) -> dict[str, Any]:
     return {
         "name": settings.name or None, "path": f"{settings.mount}/mcp", "exit_code": checked.code,
         "backend": masked_url(settings.backend.url),
-        "auth": {"mode": settings.auth.mode, "resource": None if settings.auth.mode == "off" else settings.resource,
-                 "issuers": checked.findings.issuers},
+        "auth": {"mode": settings.auth.mode, "issuers": checked.findings.issuers,
+                 "resource": settings.resource if settings.auth.traits.needs_metadata else None},
         "token": _token_json(checked),
         "dialect": None if catalog is None else catalog.dialect,
         "tools": [] if catalog is None else _tools_json(catalog, NameStyle(settings.catalog.names)),

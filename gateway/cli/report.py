@@ -242,7 +242,7 @@ def guide(settings: Settings, port: int, given: Given) -> None:
         words += ["--set", f"server.port={port}"]
     words += ["--service", first.name] if first.name else []
     lines = ["", *(f"MCP is at {click.style(url, bold=True)}" for url in urls), "", "Type in another terminal:", ""]
-    if first.auth.mode == "off":
+    if not first.auth.traits.authenticates:
         lines.append(f"  curl -s {urls[0]}/tools/list")
     lines.append(f"  {shlex.join(words)} --client claude-code --write")
     lines += ["", "connect --help names the other clients. Ctrl-C ends the gateway.", ""]

@@ -82,7 +82,7 @@ def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
     """
     auth, credentials = settings.auth, settings.backend.credentials
     given = token()
-    if auth.mode != "off":
+    if auth.traits.authenticates:
         if given is None and auth.anonymous == "none":
             knob = settings.knob("auth.anonymous")
             raise ConfigError([f"A token is needed here ({knob} is none): give --token-file, or set {TOKEN_VARIABLE}"])

@@ -54,7 +54,7 @@ def _read_digests(settings: ServiceSettings) -> dict[str, bytes]:
 
 def _check_tls(settings: ServiceSettings) -> None:
     """Raise :class:`config.ConfigError` where a TLS file is unusable, before anything is open that must be closed."""
-    issuers = settings.auth.issuers if settings.auth.mode != "off" else ()
+    issuers = settings.auth.active_issuers
     knob = settings.knob("auth.issuers.ca_file")
     try:
         for files in (backend_tls(settings), *(TlsFiles(issuer.ca_file, ca_knob=knob) for issuer in issuers)):

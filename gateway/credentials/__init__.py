@@ -57,13 +57,13 @@ HELP: Final = (
 
 def credential_modes(settings: ServiceSettings) -> CredentialModes:
     """Return the modes of a service, with ``auto`` resolved. Raises :class:`KeyError` for an unknown mode."""
-    default = NoCredential if settings.auth.mode == "off" else SameResource
+    default = SameResource if settings.auth.traits.issuer_tokens else NoCredential
     calls = (MODES | {AUTO: default})[settings.backend.credentials.mode]
     section = settings.backend.listing
     listing = (MODES | {AUTO: calls})[section.credentials.mode]
     per_caller = section.identity == "caller" or (section.identity == "auto" and listing.per_caller)
     # Without tokens callers cannot be told apart, and a static listing is the same for all.
-    per_caller = per_caller and settings.auth.mode != "off" and section.dialect != "static"
+    per_caller = per_caller and settings.auth.traits.authenticates and section.dialect != "static"
     effective = NoCredential if listing.per_caller and not per_caller else listing
     return CredentialModes(calls, listing, effective, per_caller)
 
@@ -98,10 +98,11 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
         faults += [f"{where}: {fault}" for fault in section_faults(section, shared)]
     if faults:
         return faults
-    modes, off = credential_modes(settings), settings.knob("auth.mode")
+    modes, auth = credential_modes(settings), settings.auth
     for where, section in sections:
-        if settings.auth.mode == "off" and section.mode != AUTO and MODES[section.mode].per_caller:
-            faults.append(f"{where}.mode: {section.mode} needs callers' tokens, and with {off}: off there are none")
+        if not auth.traits.issuer_tokens and section.mode != AUTO and MODES[section.mode].per_caller:
+            known = f"with {settings.knob('auth.mode')}: {auth.mode} there are none"
+            faults.append(f"{where}.mode: {section.mode} needs callers' tokens, and {known}")
     listing = settings.backend.listing
     if listing.identity == "shared" and listing.credentials.mode != AUTO and modes.listing.per_caller:
         faults.append(

@@ -26,9 +26,10 @@ class ClientCredentials(Credential):
 
     @classmethod
     def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
-        if settings.auth.mode == "off" and settings.backend.credentials.token_endpoint is None:
-            where, off = settings.knob("backend.credentials.token_endpoint"), settings.knob("auth.mode")
-            yield f"{where}: must be set with {off}: off, since there is no issuer whose metadata have it"
+        if not settings.auth.traits.has_issuers and settings.backend.credentials.token_endpoint is None:
+            where = settings.knob("backend.credentials.token_endpoint")
+            mode = f"{settings.knob('auth.mode')}: {settings.auth.mode}"
+            yield f"{where}: must be set with {mode}, since there is no issuer whose metadata have it"
 
     async def request_parts(self, caller: Caller) -> RequestParts:
         return await self._cache.get_parts(_KEY, self._fetch_token)

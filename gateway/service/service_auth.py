@@ -38,7 +38,7 @@ class ServiceAuth:
             and before._settings.backend.credentials.token_endpoint == endpoint
         ):
             return before.issuers
-        return Issuers(settings.auth.issuers if settings.auth.mode != "off" else (), endpoint)
+        return Issuers(settings.auth.active_issuers, endpoint)
 
     def _policies(self) -> tuple[IssuerPolicy, ...]:
         settings, modes = self._settings, credential_modes(self._settings)
@@ -52,9 +52,10 @@ class ServiceAuth:
         )
 
     def _authenticator(self) -> Authenticator | None:
-        """Return what checks tokens, None with ``auth.mode: off``. Its cache is kept where the rules are equal."""
+        """Return what checks issuers' tokens, None where callers show none: a mode that authenticates otherwise then
+        refuses all callers. Its cache is kept where the rules are equal."""
         before, auth = self._before, self._settings.auth
-        if auth.mode == "off":
+        if not auth.traits.issuer_tokens:
             return None
         if before is not None and before.issuers is self.issuers and before.policies == self.policies:
             return before.authenticator

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
@@ -142,6 +143,28 @@ class Scopes(Section):
         return implies
 
 
+@dataclass(frozen=True, slots=True)
+class AuthMode:
+    """Hold what a mode of authentication means to other parts, none of which asks for a mode by its name.
+
+    ``authenticates``: callers can be told apart. ``has_issuers``: the configured issuers are asked. ``issuer_tokens``:
+    a caller shows an issuer's token for this resource, so the service may be sent it; anything else that callers show
+    is never sent. ``needs_metadata``: clients learn from the resource's metadata where to get a token (RFC 9728).
+    """
+
+    authenticates: bool
+    has_issuers: bool
+    issuer_tokens: bool
+    needs_metadata: bool
+
+
+AUTH_MODES: Final = {
+    "jwt": AuthMode(authenticates=True, has_issuers=True, issuer_tokens=True, needs_metadata=True),
+    "off": AuthMode(authenticates=False, has_issuers=False, issuer_tokens=False, needs_metadata=False),
+}
+"""Every mode of ``auth.mode``."""
+
+
 class Auth(Section):
     """Authentication and authorization of callers."""
 
@@ -171,9 +194,19 @@ class Auth(Section):
         False, "With mode off, allow other addresses than loopback. Only where something in front authenticates."
     )
 
+    @property
+    def traits(self) -> AuthMode:
+        """Return what the mode means to other parts."""
+        return AUTH_MODES[self.mode]
+
+    @property
+    def active_issuers(self) -> tuple[Issuer, ...]:
+        """Return the issuers whose tokens count."""
+        return self.issuers if self.traits.has_issuers else ()
+
     @model_validator(mode="after")
     def _check_issuers(self) -> Auth:
-        if self.mode == "off":
+        if not self.traits.has_issuers:
             return self
         names = [issuer.issuer for issuer in self.issuers]
         if len(set(names)) < len(names):

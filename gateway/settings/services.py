@@ -78,7 +78,7 @@ class ServiceSettings:
         """Return what binds signed texts and keys of the store to this service: the resource. With ``auth.mode: off``
         and without a public_url, replicas may listen on different ports, so it is the service's name and the backend's
         URL: two services may have the same backend."""
-        if self.auth.mode != "off" or self.server.public_url:
+        if self.auth.traits.needs_metadata or self.server.public_url:
             return self.resource
         return f"{self.name} {self.backend.url}".lstrip()
 
@@ -93,9 +93,9 @@ class ServiceSettings:
 
     def faults(self) -> Iterator[str]:
         """Yield a text, beginning with the knob, for each conflict between these sections and ``server``."""
-        if self.auth.mode == "off":
+        if not self.auth.traits.authenticates:
             yield from self._exposure_faults()
-        else:
+        if self.auth.traits.has_issuers:
             yield from self._resource_faults()
         if self.server.share(self.server.max_buffered) < self.backend.max_response:
             workers = self.server.workers
