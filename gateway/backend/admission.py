@@ -36,7 +36,7 @@ _MOST_LATE: Final = 10_000
 _record: Final = RECORD.get
 
 
-class Traffic:
+class BackendGate:
     """Hold the queue, the breaker and the budget of resends of one backend with so many ``connections``. Successive
     services share it: a reload neither frees a slot nor closes a breaker. ``clock`` is monotonic seconds."""
 
@@ -46,16 +46,16 @@ class Traffic:
         self.resends = ResendBudget(clock)
 
     def __repr__(self) -> str:
-        return f"<Traffic: {self.queue!r}, {self.breaker!r}>"
+        return f"<BackendGate: {self.queue!r}, {self.breaker!r}>"
 
 
 class CallAdmission:
     """Send the calls of one service. ``queue_timeout`` is the longest wait for a turn, in seconds."""
 
-    def __init__(self, transport: Transport, traffic: Traffic, queue_timeout: float) -> None:
+    def __init__(self, transport: Transport, gate: BackendGate, queue_timeout: float) -> None:
         self._transport = transport
-        self._queue = traffic.queue
-        self._breaker = traffic.breaker
+        self._queue = gate.queue
+        self._breaker = gate.breaker
         self._queue_timeout = queue_timeout
 
     async def post(
@@ -104,10 +104,10 @@ class ListingAdmission:
     """Send the questions of listings, each in its caller's turn. An open breaker does not hold them back: it must not
     hide a listing."""
 
-    def __init__(self, transport: Transport, traffic: Traffic) -> None:
+    def __init__(self, transport: Transport, gate: BackendGate) -> None:
         self.transport = transport
-        self._queue = traffic.queue
-        self._breaker = traffic.breaker
+        self._queue = gate.queue
+        self._breaker = gate.breaker
         self._late: LRUCache[str, None] = LRUCache(_MOST_LATE)
 
     def of(self, caller: str) -> Transport:

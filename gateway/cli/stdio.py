@@ -27,7 +27,7 @@ from gateway.mcp.messages import EVENT_STREAM, SESSION, McpReply, McpRequest, Mc
 from gateway.model import Caller
 from gateway.telemetry import request_log
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import CANCELLED, LEFT, RECORD, RequestRecord
+from gateway.telemetry.request_log import CANCELLED, CLIENT_CLOSED, RECORD, RequestRecord
 
 MAX_UNDER_WAY: Final = 128
 """Most requests of the client that run at a time, its subscriptions among them."""
@@ -139,7 +139,7 @@ class Conversation:
             elif reply.body:
                 await self._send(reply.body)
         except ConnectionError:
-            record.note_outcome(LEFT)
+            record.note_outcome(CLIENT_CLOSED)
         except asyncio.CancelledError:
             record.note_outcome(CANCELLED)
             raise

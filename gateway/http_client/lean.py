@@ -52,7 +52,7 @@ class _Origin:
     port: int
     tls: ssl.SSLContext | None
     idle: list[LeanConnection] = field(default_factory=list)
-    says_more: bool = False
+    sent_unsolicited: bool = False
     """True once it has sent something that was no answer. snapserver 0.26 answers each POST twice: on a kept connection
     the second answer could come after the next request, and be taken for the answer to that."""
 
@@ -60,7 +60,8 @@ class _Origin:
         """Return a connection that can be used, and close those that cannot."""
         while self.idle:
             connection = self.idle.pop()
-            if not self.says_more and now - connection.idle_since < connection.patience and connection.is_usable():
+            is_fresh = now - connection.idle_since < connection.patience
+            if not self.sent_unsolicited and is_fresh and connection.is_usable():
                 return connection
             connection.abort()
         return None
@@ -143,7 +144,7 @@ class LeanTransport:
                 raise
             finally:
                 connection.end()
-                if connection.says_more and not origin.says_more:
+                if connection.sent_unsolicited and not origin.sent_unsolicited:
                     self._learn_that_it_says_more(origin)
             self._keep(origin, connection)
             return answer
@@ -242,7 +243,7 @@ class LeanTransport:
 
     def _keep(self, origin: _Origin, connection: LeanConnection) -> None:
         """Keep a connection after an exchange. One that cannot be used again closes itself."""
-        if self._is_closed or origin.says_more or len(origin.idle) >= MAX_IDLE:
+        if self._is_closed or origin.sent_unsolicited or len(origin.idle) >= MAX_IDLE:
             connection.abort()
             return
         connection.idle_since = self._loop.time()
@@ -262,7 +263,7 @@ class LeanTransport:
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
     def _learn_that_it_says_more(self, origin: _Origin) -> None:
-        origin.says_more = True
+        origin.sent_unsolicited = True
         log.warning("the backend sends more than its answers; from now on each call has a connection of its own")
 
     def _forget(self, connection: LeanConnection) -> None:
@@ -270,7 +271,7 @@ class LeanTransport:
         for origin in self._origins.values():
             if connection in origin.idle:
                 origin.idle.remove(connection)
-                if connection.says_more and not origin.says_more:
+                if connection.sent_unsolicited and not origin.sent_unsolicited:
                     self._learn_that_it_says_more(origin)
 
 

@@ -66,7 +66,7 @@ class LeanConnection(asyncio.Protocol):
         "_answered", "_check_input", "_chunks", "_coding", "_deadline", "_has_noted", "_head_size", "_headers",
         "_interim", "_is_complete", "_is_sent", "_lines", "_loop", "_max_bytes", "_on_close", "_parser", "_received",
         "_reserve", "_reserved", "_reusable", "_size", "_status", "_timeout", "_timer", "_timer_at", "_timer_context",
-        "_tls", "_transport", "_writes", "idle_since", "patience", "says_more",
+        "_tls", "_transport", "_writes", "idle_since", "patience", "sent_unsolicited",
     )  # fmt: skip
 
     def __init__(
@@ -79,7 +79,7 @@ class LeanConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self.patience = KEEPALIVE
         """Seconds for which it is used while idle: half of what the other side keeps it, if it told."""
-        self.says_more = False
+        self.sent_unsolicited = False
         """True once the other side has sent something that was no answer."""
         self._tls = tls
         self._on_close = on_close
@@ -146,7 +146,7 @@ class LeanConnection(asyncio.Protocol):
             self._reserve(-self._reserved)
             self._reserved = 0
         is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
-        if is_unsent or self.says_more or not self._is_complete or not self._reusable:
+        if is_unsent or self.sent_unsolicited or not self._is_complete or not self._reusable:
             self.abort()
 
     def abort(self) -> None:
@@ -163,7 +163,7 @@ class LeanConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self._is_sent or self._is_complete:
             # A service may say that it waited for too long, and ends the connection (RFC 9110 §15.5.9).
-            self.says_more = not data.startswith((b"HTTP/1.1 408 ", b"HTTP/1.0 408 "))
+            self.sent_unsolicited = not data.startswith((b"HTTP/1.1 408 ", b"HTTP/1.0 408 "))
             self.abort()
             return
         status, size = self._status, len(data)
@@ -175,7 +175,7 @@ class LeanConnection(asyncio.Protocol):
             self._fail(BadHttp("status 101"))
         except httptools.HttpParserError as error:
             if self._is_complete:  # the bytes behind the answer are no HTTP
-                self.says_more = True
+                self.sent_unsolicited = True
             else:
                 # A fault of a callback of ours is the cause; the parser's own faults have none.
                 cause = error.__context__
@@ -209,7 +209,7 @@ class LeanConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._is_complete:
-            self.says_more = True
+            self.sent_unsolicited = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._lines.append((name, value))

@@ -20,7 +20,7 @@ from gateway.http_server.held_bytes import HeldBytes
 from gateway.process.signals import call_on_hangup, stop_on_signal
 from gateway.process.worker import Worker
 from gateway.settings import Settings
-from gateway.web.ops import AdminHandler, listen_for_probes
+from gateway.web.admin import AdminHandler, listen_for_probes
 
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
 OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"

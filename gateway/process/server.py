@@ -35,7 +35,7 @@ from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
-from gateway.web.ops import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
+from gateway.web.admin import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.public import Origins, PublicHandler
 
 try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.backend.admission import Traffic
+from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
 from gateway.discovery.catalogs import BrokenOutputSchemas
 from gateway.discovery.subscriptions import Subscriptions
@@ -39,11 +39,11 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class Learned:
     """Hold what was learned of one backend, and what was made of its schemas. Its successive services share it."""
 
     param_structures: ParamStructures
-    traffic: Traffic
+    gate: BackendGate
     broken_output_schemas: BrokenOutputSchemas = field(default_factory=BrokenOutputSchemas)
     validators: ValidatorCache = field(default_factory=ValidatorCache)
     search: ToolSearch = field(default_factory=ToolSearch)

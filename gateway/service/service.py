@@ -17,7 +17,7 @@ from gateway import __version__
 from gateway.auth.access import Access
 from gateway.auth.compact import InvalidToken
 from gateway.auth.metadata import build_resource_metadata
-from gateway.backend.admission import CallAdmission, ListingAdmission, Traffic
+from gateway.backend.admission import BackendGate, CallAdmission, ListingAdmission
 from gateway.backend.client import HEADERS, BackendClient
 from gateway.backend.params import ParamStructures
 from gateway.backend.redaction import ErrorRedactor
@@ -45,7 +45,7 @@ from gateway.mcp.operations import Cursors, Introduction, Operations
 from gateway.mcp.running import CallNotices
 from gateway.mcp.sessions import Sessions
 from gateway.model import SHARED, Caller, Catalog, NameStyle, View
-from gateway.service.mount import Knowledge, Mount
+from gateway.service.mount import Learned, Mount
 from gateway.service.service_auth import ServiceAuth
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import SigningKeys
@@ -88,18 +88,18 @@ class Service:
         tls, reserve = backend_tls(settings), mount.held.reserve
         self.outbound = open_transport(settings, tls, HEADERS, reserve, digest=self._modes.calls.answers_challenges)
         self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
-        self.knowledge = self._knowledge()
+        self.learned = self._learned()
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*sent, *settings.catalog.secrets())
-        way = ListingAdmission(self.outbound, self.knowledge.traffic)
+        way = ListingAdmission(self.outbound, self.learned.gate)
         room = mount.held.reserve_listing
         self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect, room)
         self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, settings)
         self.call_notices = CallNotices(mount.calls, mount.elicitations, self._store)
-        learned = self.knowledge.param_structures, self.knowledge.broken_output_schemas
-        self.discovery_notices = DiscoveryNotices(self._store, backend_digest(settings), *learned)
+        found = self.learned.param_structures, self.learned.broken_output_schemas
+        self.discovery_notices = DiscoveryNotices(self._store, backend_digest(settings), *found)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.access.tool_scopes = self._tool_scopes
         self.invocation = self._invocation(credential)
@@ -160,7 +160,7 @@ class Service:
     def status(self) -> dict[str, Any]:
         """Return what ``/status`` says of the service. The numbers are null without a listing for all callers."""
         catalog, issuers = self.discovery.current(), self.auth.issuers
-        of_issuers, breaker = (keys.problem for keys in issuers.keys.values()), self.knowledge.traffic.breaker
+        of_issuers, breaker = (keys.problem for keys in issuers.keys.values()), self.learned.gate.breaker
         found = *self.discovery.problems, breaker.problem, breaker.problem_of_tool, *of_issuers
         return {
             "name": self.name,
@@ -229,11 +229,11 @@ class Service:
         same = self.same_backend and before.settings.catalog == self.settings.catalog
         return same and before.files.of("catalog") == self.files.of("catalog")
 
-    def _knowledge(self) -> Knowledge:
+    def _learned(self) -> Learned:
         """Return what the predecessor found out about the same backend, or nothing yet."""
         if self._before is not None and self.same_backend:
-            return self._before.knowledge
-        return Knowledge(ParamStructures(), Traffic(self.settings.connections))
+            return self._before.learned
+        return Learned(ParamStructures(), BackendGate(self.settings.connections))
 
     def _tokens(self, section: Credentials) -> TokenClient:
         return TokenClient(
@@ -245,12 +245,12 @@ class Service:
         leading = backend.credentials.send is not None and bool(backend.credentials.send.params)
         discovery = Discovery(
             self.shared_listing.fetch_listing,
-            Builder(backend.params, self.knowledge.validators, pins=self.files.pins, leading_params=leading),
+            Builder(backend.params, self.learned.validators, pins=self.files.pins, leading_params=leading),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # for one under way, and then for its own
             uses_callers_token=callers_own,
-            broken_output_schemas=self.knowledge.broken_output_schemas,
+            broken_output_schemas=self.learned.broken_output_schemas,
         )
         discovery.before_publish = self._prepare_pages
         discovery.languages = self.access.languages
@@ -261,21 +261,21 @@ class Service:
         url = urlsplit(backend.url)
         old = self._before.secrets if self._before else ()  # a late answer may still quote one
         redactor = ErrorRedactor((*self.secrets, *secrets_in(backend.url), *old, url.hostname or "", url.netloc))
-        knowledge, limits = self.knowledge, self.settings.limits
-        admission = CallAdmission(self.outbound, knowledge.traffic, backend.queue_timeout)
+        learned, limits = self.learned, self.settings.limits
+        admission = CallAdmission(self.outbound, learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
         client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
         return Invocation(
             self.discovery,
-            Forwarder(client, credential, knowledge.param_structures, knowledge.traffic.resends, backend.timeout),
-            knowledge.validators,
+            Forwarder(client, credential, learned.param_structures, learned.gate.resends, backend.timeout),
+            learned.validators,
             InputRequests(self._keys, self._store),
             self.access,
             CallBudget(self._store, limits.invocation),
             Budget(self._store, "discovery", limits.discovery),
             self._mount.concurrency,
-            builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {},
+            builtin_tools(learned.search, self._visible, name_style) if knobs.search else {},
             name_style,
         )
 

@@ -115,7 +115,7 @@ class ExchangeMemory(Struct, eq=False, gc=False):
 
 REQUEST_ID: Final[str] = istr("X-Request-Id")
 OK: Final = "ok"
-LEFT: Final = "left"
+CLIENT_CLOSED: Final = "left"
 """The outcome of a request whose client hung up before its answer."""
 CANCELLED: Final = "cancelled"
 TOOL_ERROR: Final = "tool_error"

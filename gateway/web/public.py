@@ -195,7 +195,7 @@ def _end(exchange: Exchange, started: float, error: BaseException | None) -> Non
         record.note_outcome(exchange.error.slug)
     elif error is not None:
         left = isinstance(error, ConnectionError | asyncio.CancelledError)
-        record.note_outcome(request_log.LEFT if left else InternalError.slug)
+        record.note_outcome(request_log.CLIENT_CLOSED if left else InternalError.slug)
     request_log.write(record, started)
 
 

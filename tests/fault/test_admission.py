@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.backend.admission import SHORT, CallAdmission, ListingAdmission, Traffic
+from gateway.backend.admission import SHORT, BackendGate, CallAdmission, ListingAdmission
 from gateway.backend.breaker import CircuitOpen
 from gateway.backend.queue import NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
@@ -35,7 +35,7 @@ class Way:
 
     backend: ScriptedBackend
     outbound: Outbound
-    traffic: Traffic
+    gate: BackendGate
     clock: ManualClock
 
     async def call(self, tool: str, timeout: float, passed: float = 0.0, caller: str = "ada") -> None:
@@ -44,7 +44,7 @@ class Way:
         attempts = Attempts(caller, tool, timeout, ResendBudget(clock), clock=clock)
         assert attempts.seconds_left() == timeout
         clock.now += passed
-        admission = CallAdmission(self.outbound, self.traffic, 60.0)
+        admission = CallAdmission(self.outbound, self.gate, 60.0)
         await admission.post(self.backend.url, BODY, {}, attempts, max_bytes=MOST)
 
 
@@ -53,7 +53,7 @@ async def a_way(connections: int = 100) -> AsyncIterator[Way]:
     async with ScriptedBackend() as backend:
         outbound = Outbound(connections=0)
         clock = ManualClock()
-        yield Way(backend, outbound, Traffic(connections, clock), clock)
+        yield Way(backend, outbound, BackendGate(connections, clock), clock)
         await outbound.close()
 
 
@@ -61,10 +61,10 @@ async def test_time_outs_of_two_tools_and_two_callers_open_the_breaker() -> None
     async with a_way() as way:
         way.backend.default = Hang("nothing")
         for number in range(20):
-            assert not way.traffic.breaker.is_open
+            assert not way.gate.breaker.is_open
             with pytest.raises(DeadlinePassed):
                 await way.call(f"tool {number % 2}", 0.01, caller="ada" if number else "bob")
-        assert way.traffic.breaker.is_open
+        assert way.gate.breaker.is_open
 
 
 async def test_what_is_answered_while_exchanges_are_under_way_keeps_their_time_outs_from_counting() -> None:
@@ -80,7 +80,7 @@ async def test_what_is_answered_while_exchanges_are_under_way_keeps_their_time_o
         for tool in ("tool 0", "echo"):
             await way.call(tool, 5.0)
         assert {type(end) for end in await asyncio.gather(*hanging, return_exceptions=True)} == {DeadlinePassed}
-        assert repr(way.traffic.breaker) == "<Breaker: closed, 1 tools open>"  # tool 1 has answered nobody
+        assert repr(way.gate.breaker) == "<Breaker: closed, 1 tools open>"  # tool 1 has answered nobody
 
 
 async def test_a_call_that_had_little_of_its_time_left_says_nothing_about_the_service() -> None:
@@ -89,7 +89,7 @@ async def test_a_call_that_had_little_of_its_time_left_says_nothing_about_the_se
         for number in range(40):
             with pytest.raises(DeadlinePassed):
                 await way.call(f"tool {number % 2}", 1.0, passed=0.99)
-        assert not way.traffic.breaker.is_open
+        assert not way.gate.breaker.is_open
 
 
 async def test_a_call_whose_time_is_over_is_not_sent() -> None:
@@ -102,12 +102,12 @@ async def test_a_call_whose_time_is_over_is_not_sent() -> None:
 async def test_while_the_breaker_is_open_and_all_slots_are_held_one_call_waits_and_others_are_refused() -> None:
     async with a_way(connections=1) as way:
         for _ in range(10):
-            way.traffic.breaker.fail("ada", "add", ConnectFailed("connection refused"))
-        hung = await way.traffic.queue.take("bob", "hung", 1.0)
+            way.gate.breaker.fail("ada", "add", ConnectFailed("connection refused"))
+        hung = await way.gate.queue.take("bob", "hung", 1.0)
         way.clock.now += 1.0
         waiting = asyncio.create_task(way.call("add", 5.0))
         await asyncio.sleep(0)
-        assert "1 wait" in repr(way.traffic.queue)
+        assert "1 wait" in repr(way.gate.queue)
         for _ in range(3):
             with pytest.raises(CircuitOpen):
                 await way.call("add", 5.0)
@@ -122,11 +122,11 @@ async def test_refused_connections_open_it_and_an_answer_closes_it() -> None:
         for _ in range(10):
             with pytest.raises(ConnectFailed):
                 await way.call("add", 5.0)
-        assert way.traffic.breaker.is_open
+        assert way.gate.breaker.is_open
         await way.backend.open()
-        listings = ListingAdmission(way.outbound, way.traffic)
+        listings = ListingAdmission(way.outbound, way.gate)
         await listings.of("").post(way.backend.url, BODY, {}, timeout=5.0, max_bytes=MOST)
-        assert not way.traffic.breaker.is_open
+        assert not way.gate.breaker.is_open
         await way.call("add", 5.0)
 
 
@@ -137,15 +137,15 @@ async def test_what_breaks_off_opens_nothing_and_gives_the_slot_back(behaviour: 
         for _ in range(30):
             with suppress(OutboundError):
                 await way.call("add", 5.0)
-        assert not way.traffic.breaker.is_open
-        assert repr(way.traffic.queue) == "<FairQueue: 0 of 1 held, 0 of 0 for listings, 0 wait>"
+        assert not way.gate.breaker.is_open
+        assert repr(way.gate.queue) == "<FairQueue: 0 of 1 held, 0 of 0 for listings, 0 wait>"
 
 
 @by_hand
 async def test_who_timed_out_last_time_has_less_time_while_others_wait(clock: Clock) -> None:
     async with a_way(connections=1) as way:
         way.backend.default = Hang("nothing")
-        listings = ListingAdmission(way.outbound, way.traffic)
+        listings = ListingAdmission(way.outbound, way.gate)
 
         def ask(caller: str) -> asyncio.Task[object]:
             return asyncio.create_task(
@@ -177,9 +177,9 @@ async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_
     clock: Clock,
 ) -> None:
     async with a_way() as way:
-        listings = ListingAdmission(way.outbound, way.traffic)
+        listings = ListingAdmission(way.outbound, way.gate)
         for _ in range(10):
-            way.traffic.breaker.fail("ada", "add", ConnectFailed("connection refused"))
+            way.gate.breaker.fail("ada", "add", ConnectFailed("connection refused"))
         way.backend.on("add", InTurn((Hang("nothing"), Hang("nothing"), Hang("nothing", event=asyncio.Event()), CLOSE)))
         asking = asyncio.create_task(listings.of("").post(way.backend.url, BODY, {}, timeout=60.0, max_bytes=MOST))
         await clock.moves_on(0.5)
@@ -189,7 +189,7 @@ async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_
         assert not asking.done()
         way.backend.release.set()
         assert (await asking).status == 200
-        assert not way.traffic.breaker.is_open
+        assert not way.gate.breaker.is_open
 
 
 class Timed:
@@ -225,7 +225,7 @@ def test_no_question_of_a_listing_outlives_its_time_or_the_first_answer(is_open:
                     with pytest.raises(ConnectFailed):
                         await way.call("add", 5.0)
             transport = Timed()
-            listings = ListingAdmission(transport, way.traffic)
+            listings = ListingAdmission(transport, way.gate)
             question = asyncio.create_task(listings.of("").post("http://a/", BODY, {}, timeout=60.0, max_bytes=MOST))
             await clock.moves_on(3.5)
             asked = len(transport.timeouts)

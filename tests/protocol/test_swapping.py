@@ -115,11 +115,11 @@ async def test_what_was_learned_of_a_backend_stays_over_a_reload_that_leaves_it(
     await gateway.reload(settings(backend.url, OTHER, "catalog.ttl=7m"))
     after = gateway.services[""]
     assert after is not before
-    assert after.knowledge is before.knowledge
+    assert after.learned is before.learned
     assert backend.calls("rpc.discover") == 0, "since the start"
     async with ScriptedBackend() as other:
         await gateway.reload(settings(other.url))
-        assert gateway.services[""].knowledge is not after.knowledge
+        assert gateway.services[""].learned is not after.learned
 
 
 async def test_a_reload_that_changes_nothing_touches_nothing(start: Start, backend: ScriptedBackend) -> None:

@@ -22,7 +22,7 @@ from gateway.credentials import credential_modes
 from gateway.credentials.none import NoCredential
 from gateway.http_server.accepting import listen
 from gateway.settings import Settings, is_loopback
-from gateway.web.ops import AdminHandler
+from gateway.web.admin import AdminHandler
 from tests.kustomize import Resources, container_of, environment, render
 from tests.protocol.bounds import wide
 
