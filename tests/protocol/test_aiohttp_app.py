@@ -124,7 +124,7 @@ async def test_progress_comes_while_the_call_runs(
 async def test_a_stream_of_notices_tells_of_a_change(
     opened: Callable[..., Awaitable[Client]], backend: ScriptedBackend
 ) -> None:
-    client = await opened("catalog.ttl=50ms", "catalog.notify_interval=0")
+    client = await opened("catalog.ttl=50ms")
     async with client.listen({"toolsListChanged": True}) as stream:
         await stream.message()
         backend.on("rpc.discover", result(openrpc([ADD])))

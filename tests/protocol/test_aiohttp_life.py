@@ -145,7 +145,7 @@ async def test_it_leaves_the_process_as_it_is_and_opens_the_admin_port_only_wher
     before = of_the_process()
     backend.on("rpc.discover", result(openrpc([Rpc(f"m{number}") for number in range(LARGE)])))
     for admin in (False, True):
-        app = aiohttp_app(settings(backend.url, "catalog.max_tools=1000"), admin=admin)
+        app = aiohttp_app(settings(backend.url), admin=admin)
         async with served(app) as (_, _), ClientSession() as session:
             gateway: Server = app[GATEWAY]
             await gateway.wait_until_listed()
