@@ -33,7 +33,7 @@ class RedisServer:
         self.port = port or free_port()
         common = ["--port", str(self.port), "--bind", "127.0.0.1", "--daemonize", "no", "--logfile", ""]
         options = options if password is None else ("--requirepass", password, "--masterauth", password, *options)
-        own = ["--save", "", "--appendonly", "no", *options] if sentinel is None else []
+        own = ["--save", "", "--appendonly", "no", "--rdb-del-sync-files", "yes", *options] if sentinel is None else []
         self._command = ["redis-server", *([str(sentinel), "--sentinel"] if sentinel else []), *common, *own]
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
