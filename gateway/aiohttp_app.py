@@ -20,6 +20,7 @@ from gateway.auth.metadata import PREFIX
 from gateway.config.source import ConfigError
 from gateway.config.warnings import log_remarks
 from gateway.discovery.refreshing import COLLECTOR
+from gateway.errors import InvalidRequest
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import COMMON_HEADERS, NO_STORE, Response, StreamedResponse
@@ -145,6 +146,8 @@ class _Request(HttpRequest):
         try:
             part = await self._request.content.readany()
         except web.RequestPayloadError as error:
+            if "Content-Encoding" in self._request.headers:
+                raise InvalidRequest("The body is not gzip, as Content-Encoding says, or incomplete") from error
             raise ConnectionResetError("the body is incomplete") from error
         self.is_whole = not part
         return part
@@ -167,6 +170,8 @@ def _whole(response: Response) -> web.Response:
 async def _send_stream(request: web.Request, response: StreamedResponse) -> web.StreamResponse:
     async with response.open() as parts:
         stream = web.StreamResponse(status=response.status, headers=_headers(response))
+        if request.version < (1, 1):
+            stream.force_close()  # the end of the connection is that of the stream
         await stream.prepare(request)
         async for part in parts:
             await stream.write(part)

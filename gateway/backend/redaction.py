@@ -23,11 +23,17 @@ _NODES: Final = 1000
 _PLAIN_IN_QUERIES: Final = "!$'()*,/:?@"
 """Characters that an HTTP client may leave as they are in a query, although others encode them (RFC 3986 §3.4)."""
 _HARMLESS: Final = ("Accept-Language", "traceparent", "tracestate", "baggage")
+_CREDENTIAL_HEADER: Final = re.compile(r"(?i)(?:^|[-_])(?:authorization|api-?key|key|token|secret|password)\Z")
 
 
 def secrets_in_headers(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Return the secrets in the headers of an exchange: their values, without an authentication scheme."""
     return tuple(value.rpartition(" ")[2] for name, value in headers.items() if name not in _HARMLESS)
+
+
+def is_credential_header(name: str) -> bool:
+    """Tell by its name whether a header holds a credential, as X-Api-Key does, and not a common word, as X-Tenant."""
+    return _CREDENTIAL_HEADER.search(name) is not None
 
 
 def looks_secret(text: str) -> bool:

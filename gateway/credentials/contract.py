@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gateway.backend.redaction import looks_secret, secrets_in_headers
+from gateway.backend.redaction import is_credential_header, looks_secret, secrets_in_headers
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.grants import TokenClient
 from gateway.errors import GatewayError
@@ -78,7 +78,9 @@ class Credential(ABC):
         fixed = {name: value for name, value in sent["headers"].items() if not any(names_in(value))}
         given += (*texts_in(sent), *secrets_in_headers(fixed))
         given += () if self._settings.login is None else self._settings.login.secrets()
-        return (*(() if known is None else [known.get_secret_value()]), *filter(looks_secret, given))
+        keys = {name: value for name, value in fixed.items() if is_credential_header(name)}
+        certain = (*([] if known is None else [known.get_secret_value()]), *keys.values(), *secrets_in_headers(keys))
+        return (*certain, *filter(looks_secret, given))
 
     def _given(self) -> dict[str, str | int]:
         """Return the values that every template may use."""

@@ -105,7 +105,8 @@ class Credentials(ClientSecret):
         for place, value in (self.send.revealed() if self.send is not None else {}).items():
             for name in sorted({*names_in(value)} - known):
                 where = ", ".join(sorted(known)) or "user, password, and those of login.find"
-                yield f"send.{place} uses {{{name}}}, which has no value; there may be {where}"
+                brace = "a secret that has braces goes into password"
+                yield f"send.{place} uses {{{name}}}, which has no value; there may be {where}; {brace}"
 
     @model_validator(mode="after")
     def _check_mode(self, info: ValidationInfo) -> Credentials:

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from tests.authorization.stand import stand
 from tests.each import each
-from tests.fault.behaviours import Body, result
+from tests.fault.behaviours import Body, error, result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, front
@@ -83,6 +83,19 @@ async def test_a_static_credential_is_redacted_wherever_a_listing_quotes_it(way:
         assert "the listing quotes a credential, which is taken out of it" in [line["event"] for line in lines]
         quarantined = [line["reason"] for line in lines if line["event"] == "method quarantined"]
         assert quarantined == ["its name quotes a credential"], "it could not be called by what is left of its name"
+
+
+@each("header", ["Authorization", "X-Api-Key", "X_AUTH_TOKEN"])
+async def test_a_short_credential_is_redacted_where_the_header_s_name_says_that_it_is_one(header: str) -> None:
+    async with ScriptedBackend([ADD]) as backend:
+        backend.on("rpc.discover", result(openrpc([ADD]) | {"info": {"title": "of k3y7 and acme", "version": "1"}}))
+        backend.on("add", error(-32000, "k3y7 is not a key of acme"))
+        send = f"backend.credentials={{mode: static, send: {{headers: {{{header}: Bearer k3y7, X-Tenant: acme}}}}}}"
+        with capture_logs() as lines:
+            async with front(backend.url, send) as gateway:
+                called = await gateway.call("rest", "add", {"a": 2, "b": 3})
+        assert "[redacted] is not a key of acme" in str(called)
+        assert "k3y7" not in str(lines)
 
 
 async def test_what_calls_show_is_redacted_where_the_listing_is_asked_for_with_something_else() -> None:

@@ -89,6 +89,11 @@ async def test_a_body_may_be_packed_come_in_parts_or_end_too_early(opened: Calla
     assert packed.json == {"result": {"sum": 5}}
     bomb = await client.post("/mcp/tools/invoke", gzip.compress(b" " * 100_000), {"Content-Encoding": "gzip"})
     assert bomb.json["error"]["code"] == "too_large"
+    torn = await client.post("/mcp/tools/invoke", b"{}", {"Content-Encoding": "gzip"})
+    assert (torn.status, torn.json["error"]["message"]) == (
+        400,
+        "The body is not gzip, as Content-Encoding says, or incomplete",
+    )
     path = f"{client.mount}/mcp/tools/invoke"
     reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -119,6 +124,24 @@ async def test_progress_comes_while_the_call_runs(
             assert (await stream.message())["params"] == told("p", "add", beat)
         watched.release()
         assert (await stream.rest())[-1]["result"]["structuredContent"] == {"sum": 5}
+
+
+async def test_the_stream_of_a_client_of_http_1_0_ends_with_its_connection(
+    opened: Callable[..., Awaitable[Client]],
+) -> None:
+    """Nothing else tells that client where the stream ends, also one that asks to keep the connection."""
+    client = await opened()
+    body, headers = called(MODERN, "p")
+    raw = json.dumps(body).encode()
+    lines = [f"POST {client.mount}/mcp HTTP/1.0", "Host: localhost", "Connection: keep-alive"]
+    lines += [f"{name}: {value}" for name, value in {**JSON, **headers, "Content-Length": str(len(raw))}.items()]
+    reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+    writer.write("\r\n".join([*lines, "", ""]).encode() + raw)
+    async with asyncio.timeout(PATIENCE):
+        said = await reader.read()
+    writer.close()
+    assert b'"sum":5' in said
+    assert b"Transfer-Encoding" not in said
 
 
 async def test_a_stream_of_notices_tells_of_a_change(

@@ -143,7 +143,7 @@ def test_a_listing_shares_user_and_password_of_the_calls_and_not_what_they_send(
 def test_a_listing_that_sends_what_nobody_says_is_a_fault() -> None:
     (fault,) = faults("backend.listing.credentials={mode: static, send: {headers: {X: '{user}'}}}")
     said = "send.headers uses {user}, which has no value; there may be user, password, and those of login.find"
-    assert fault == f"backend.listing.credentials: {said}"
+    assert fault == f"backend.listing.credentials: {said}; a secret that has braces goes into password"
 
 
 @pytest.mark.parametrize("knob", ["backend_audience", "trusted_network", "client_id", "token_endpoint", "audience"])
