@@ -66,9 +66,8 @@ def aiohttp_app(settings: Settings, prefix: str = "", *, admin: bool = False) ->
 def well_known(app: web.Application) -> list[web.RouteDef]:
     """Return the routes of the RFC 9728 documents. They lie outside the prefix (§3.1), so the outer application adds
     them at its root: ``outer.add_routes(well_known(app))``."""
-    server = app[GATEWAY]
-    path = re.escape(urlsplit(server.settings.server.origin).path)
-    return [web.route("*", f"{PREFIX}{{path:{path}(?s:/.*)?}}", partial(_respond, server, ""))]
+    path = re.escape(urlsplit(app[GATEWAY].settings.server.origin).path)
+    return [web.route("*", f"{PREFIX}{{path:{path}(?s:/.*)?}}", partial(_respond, app[GATEWAY], ""))]
 
 
 def _check(settings: Settings, prefix: str) -> None:
@@ -92,9 +91,7 @@ async def _respond(server: Server, prefix: str, request: web.Request) -> web.Str
     looking = asyncio.create_task(_cancel_once_gone(request, asyncio.current_task()))
     try:
         response = await handler(asked)
-        if isinstance(response, StreamedResponse):
-            return await _send_stream(request, response)
-        return _whole(response)
+        return await _send_stream(request, response) if isinstance(response, StreamedResponse) else _whole(response)
     except Exception as error:
         refusal = handler.refusal(asked, to_gateway_error(error, path=asked.path))
         if request.writer.output_size:  # a stream has begun: aiohttp closes the connection
@@ -115,8 +112,7 @@ class _Client:
     counted: int = 0
     is_draining: bool = False
 
-    def count_ahead(self) -> None:
-        """Do nothing."""
+    def count_ahead(self) -> None: ...
 
     pause_reading = resume_reading = count_ahead
 
@@ -146,14 +142,13 @@ class _Request(HttpRequest):
         try:
             part = await self._request.content.readany()
         except web.RequestPayloadError as error:
-            if "Content-Encoding" in self._request.headers:
-                raise InvalidRequest("The body is not gzip, as Content-Encoding says, or incomplete") from error
-            raise ConnectionResetError("the body is incomplete") from error
+            packed = InvalidRequest("The body is not gzip, as Content-Encoding says, or incomplete")
+            plain = ConnectionResetError("the body is incomplete")
+            raise packed if "Content-Encoding" in self._request.headers else plain from error
         self.is_whole = not part
         return part
 
-    def ask_for_body(self) -> None:
-        """Do nothing: aiohttp has sent 100 Continue."""
+    def ask_for_body(self) -> None: ...  # aiohttp has sent 100 Continue
 
 
 async def _cancel_once_gone(request: web.Request, task: asyncio.Task[object] | None) -> None:
