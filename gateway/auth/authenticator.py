@@ -79,6 +79,16 @@ class Authenticator:
             f"<Authenticator {self.scheme}: {len(self._verified_tokens)} tokens, {len(self._failed_tokens)} failures>"
         )
 
+    def known_principal(self, authorization: Sequence[str]) -> Principal | None:
+        """Return the principal of a bearer token that was verified before and still holds, without waiting; None where
+        :meth:`authenticate` must decide. The query of the request must have no token."""
+        if len(authorization) != 1 or self._dpop == "require":
+            return None
+        value = authorization[0]
+        # Its form was checked when it was first seen.
+        verified = self._known_token(value[7:]) if value.startswith("Bearer ") else None
+        return None if verified is None or verified.bound_key is not None else verified.principal
+
     async def authenticate(self, presented: PresentedToken) -> Principal | None:
         """Return the principal, None where there is no token. Raises :class:`Unauthorized`,
         :class:`MalformedAuthorization`, :class:`AuthUnavailable`."""
@@ -87,10 +97,6 @@ class Authenticator:
             raise self._malformed("A token must not be in the URL: send it in the Authorization header")
         if not values:
             return None
-        if len(values) == 1 and values[0].startswith("Bearer ") and self._dpop != "require":
-            known = self._known_token(values[0][7:])  # nearly always; its form was checked when it was first seen
-            if known is not None and known.bound_key is None:
-                return known.principal
         scheme, raw = self._read_token(values)
         if raw is None:
             return None

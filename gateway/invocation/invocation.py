@@ -33,7 +33,7 @@ from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests, RequestState, require_capabilities
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit, Quota
-from gateway.model import NO_RESULT, SHARED, Caller, CallExtras, NameStyle, Outcome, Tool
+from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache, repair_arguments
 from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.request_log import RECORD, TOOL_ERROR
@@ -156,9 +156,10 @@ class Invocation:
         record = RECORD.get()
         record.tool = name  # also where there is no such tool
         builtin = self._builtin.get(name)
-        if caller.view is not SHARED and self._discovery.would_list(caller):
+        tool = builtin.tool if builtin else self._discovery.find_fresh_tool(caller, name)
+        if (tool is None or builtin is not None) and self._discovery.would_list(caller):
             await self._listings.spend(caller)  # as if the caller asked for it: views are many, by tokens' scopes
-        tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name)
+        tool = tool or await self._discovery.find_tool(caller, name)
         if tool is None:
             raise await self._unknown_tool(caller, name)
         record.tool = tool.name

@@ -162,9 +162,11 @@ class Site:
         if self.authenticator is None:
             return Caller(address, name_style=_name_style_in(request) if queried else None)
         authorization, in_query = headers.getall("Authorization", ()), queried and "access_token" in request.query
-        proofs = headers.getall("DPoP", ())
-        presented = PresentedToken(authorization, proofs, request.method, request.path, in_query, address)
-        principal = await self.authenticator.authenticate(presented)
+        principal = None if in_query else self.authenticator.known_principal(authorization)
+        if principal is None:
+            proofs = headers.getall("DPoP", ())
+            presented = PresentedToken(authorization, proofs, request.method, request.path, in_query, address)
+            principal = await self.authenticator.authenticate(presented)
         if not self.access.may_enter(principal):
             raise self.authenticator.missing_token_error()
         if principal is not None:

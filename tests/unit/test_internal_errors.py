@@ -25,10 +25,7 @@ async def call_that_raises(error: BaseException, cause: BaseException | None = N
     """Call a tool whose call ends in ``error`` on its way to the service."""
 
     class Parts:
-        def would_list(self, *_: object) -> bool:
-            return False
-
-        async def find_tool(self, *_: object) -> Tool:
+        def find_fresh_tool(self, *_: object) -> Tool:
             return TOOL
 
         async def forward(self, *_: object, **__: object) -> None:
