@@ -225,6 +225,7 @@ def _texts(value: Any) -> list[str] | None:
     return None
 
 
+# Find audiences that several services accept: each service is a protected resource of its own.
 def shared_audience_faults(services: Iterable[ServiceSettings]) -> Iterator[str]:
     """Yield a fault for each audience of an issuer that several services accept, unless all of them set
     ``auth.shared_audience``. For an issuer that names a client in place of the audience, the client's id counts."""

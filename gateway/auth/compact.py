@@ -18,6 +18,7 @@ from gateway.jsonrpc import BadMessage
 from gateway.jsonrpc.bounds import is_deeper_than
 
 
+# Say why a token is refused: for the log only. The caller gets one fixed sentence, so that it cannot probe.
 class InvalidToken(Exception):
     """Raised for a token that is not accepted. ``reason`` is for the log; it never quotes the token's values."""
 

@@ -21,6 +21,13 @@ from gateway.http_client.session import Outbound
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Credentials, Issuer
 
+# Verify opaque tokens by asking their issuer (RFC 7662).
+#
+# A token is sent only to its issuer's endpoint. The answer is checked by the same rules as signed claims. A revoked
+# token is noticed once the cached answer has expired.
+#
+# Anybody can invent opaque tokens, so the requests to the issuer are bounded, at once and in a second. Beyond the
+# bounds the answer is 503 with Retry-After, never that the token is bad.
 MAX_UNDER_WAY: Final = 16
 """Requests to one issuer at the same time."""
 MAX_PER_SECOND: Final = 50

@@ -107,6 +107,12 @@ def redact_in_steps(value: Any, secrets: Sequence[str]) -> Generator[None, None,
     return whole[0]
 
 
+# Redact a backend's error, so that any caller may read it.
+#
+# The message and short data of a JSON-RPC error help a model to correct its call, so callers get them. But services
+# put stack traces, class names, file paths, their own addresses and sometimes the caller's token there, too. Those
+# are removed, and the text is cut to a bound. MCP never carries the code: it reserves the range that most services
+# use.
 MAX_BYTES: Final = 2048
 _NO_MESSAGE: Final = "The backend reported an error"
 _STACK_KEYS: Final = re.compile(r"stack|trace|^(?:exception|class|file|line)\Z", re.IGNORECASE)

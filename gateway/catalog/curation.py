@@ -17,6 +17,11 @@ from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings.catalog import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
 from gateway.text import did_you_mean
 
+# Judge by the name of a method whether it reveals a secret, moves money, or signs.
+#
+# Names are split into words at punctuation and where the case changes. Bitcoin and its forks write words together
+# (``dumpprivkeys``), so a word that consists of known words is split into those. The words beside it decide what a
+# word means: ``seeders`` are not a seed, ``signin`` is not a signature, ``getpayment`` moves nothing.
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LONGEST: Final = 64
 """Characters of the longest word that is split: splitting takes time."""
@@ -226,6 +231,7 @@ def _matcher(patterns: Iterable[str]) -> Callable[[str], Any]:
 _BY_DEFAULT: Final = _matcher(EXCLUDED)
 
 
+# Report what an operator should know about a catalog that works.
 def lint_catalog(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     """Yield remarks, one sentence each, with what the operator can do."""
     refused = [tool.name for tool in catalog.tools if not NAME_RULES[NameStyle.LLM].accepts(tool.name)]

@@ -77,6 +77,8 @@ def unique(ordered: Iterable[str], wanted: Mapping[str, str], rule: NameRule) ->
     return names
 
 
+# Apply the operator's overrides of arguments: schemas, descriptions, defaults, and what is hidden from callers. Then
+# rename those that LLM APIs would refuse, and find those that clients mirror into HTTP headers.
 _FOR_ONE_ARGUMENT: Final = ("$schema", "type", "properties", *DEFINITIONS)
 _RULE: Final = NameRule(r"A-Za-z0-9_.\-", 64, "argument")
 _OPAQUE: Final = ("propertyNames", "patternProperties", "enum", "const", "$ref", "$dynamicRef")

@@ -195,6 +195,7 @@ def with_one_service(command: Callable[..., None]) -> Callable[..., None]:
     return with_single
 
 
+# Run the asynchronous part of a command.
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run on uvloop where it is installed. Windows' usual loop has no ``add_reader``, which accepts connections."""
     make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop

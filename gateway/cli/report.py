@@ -143,6 +143,10 @@ def fold_steps(steps: Iterable[Step]) -> Iterator[tuple[list[str], str]]:
         yield [step.question for step in same], answer if len(same) > 1 else same[0].answer.summary
 
 
+# Print for a person on a terminal: colors, a table, and what to type next. Elsewhere lines are plain.
+#
+# ``click.echo`` leaves the colors out where its stream is no terminal; ``NO_COLOR`` leaves them out everywhere
+# (no-color.org).
 _PAINTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("  FAULT ", {"fg": "red", "bold": True}),
     ("    remedy: ", {"fg": "green"}),

@@ -144,6 +144,7 @@ async def _run_to_end(work: Callable[[], Awaitable[None]]) -> BaseException | No
     return None
 
 
+# Count the requests of one service, so that a reload can wait for the last one.
 class UseCounter:
     """Count the running requests of one service, which is closed after the last one. It is a context manager that can
     be entered many times at once. Who enters often may count in :attr:`running` itself, and calls :meth:`note_end`

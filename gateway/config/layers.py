@@ -22,6 +22,7 @@ from gateway.config.strict_yaml import NotYaml, read_yaml
 from gateway.settings import Settings
 from gateway.settings.paths import Key, Knob, find_knob, nearest_knob
 
+# Name the knobs that left, each with what to write instead.
 LEFT: Final = {
     "auth.issuers.*.introspection.endpoint": "write it into metadata (metadata: {introspection_endpoint: https://…})",
     "auth.issuers.*.jwks_uri": "write it into metadata (metadata: {jwks_uri: https://…})",
@@ -52,6 +53,7 @@ def successor(path: Sequence[Key]) -> str | None:
     return next((f"left in this release; {now}" for knob, now in LEFT.items() if fnmatchcase(own, knob)), None)
 
 
+# Resolve ``${NAME}``, ``${file:/path}`` and ``$${`` in the configuration.
 _MAX_BYTES: Final = 1024**2
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 # References are hidden while YAML is parsed, since braces and quotes mean something there: "$", "{" and "}" become

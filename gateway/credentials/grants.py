@@ -127,6 +127,10 @@ def _unavailable(reason: str) -> AuthUnavailable:
     return AuthUnavailable("The authorization server does not answer at the moment", retry_after=5)
 
 
+# Cache tokens until shortly before they expire, and fetch each once for all who wait.
+#
+# A token is kept as the parts of a request that carry it: what is found out about them, like the forms in which a
+# result may quote the token, is then found out once for each token and not for each call.
 MAX_TOKENS: Final = 10_000
 MARGIN: Final = 30.0
 """Seconds before its end from which a token is no longer used: clocks differ, and requests take time."""

@@ -16,6 +16,10 @@ from gateway.discovery.views import check_listing_size
 from gateway.model import Catalog, Listing, Tool
 from gateway.settings import CatalogSettings
 
+# Remember output schemas that a result violated.
+#
+# Clients check a result against the tool's output schema and refuse one that violates it. So such a tool is listed
+# without the schema until the listing has another one.
 MAX_METHODS: Final = 10_000
 MAX_SCHEMAS: Final = 8
 """Broken schemas that are remembered of one method: views may list it with different ones."""

@@ -19,6 +19,11 @@ from gateway.listing.dialect import NoListing
 from gateway.model import Caller, Catalog, Listing, View
 from gateway.settings import CatalogSettings
 
+# Keep the garbage collector from stopping the process for a large listing.
+#
+# A full collection visits every object. A listing of some thousand methods has hundreds of thousands of objects: one
+# collection then takes about 0.1 s, and reading the listing starts several. None of these objects is ever garbage in
+# the collector's sense: a catalog has no reference cycles, so reference counts free it once it is replaced.
 LARGE: Final = 500
 """Tools from which a catalog is frozen."""
 _NEVER: Final = 1_000_000

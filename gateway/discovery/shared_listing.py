@@ -35,6 +35,7 @@ from gateway.model import (
 from gateway.settings import ServiceSettings
 from gateway.store import Store
 
+# Write a listing as a document that another replica can read, and read it.
 _MAX_JSON: Final = 64 * 1024**2
 """Bytes of a document before compression, so that a small one cannot fill the memory."""
 

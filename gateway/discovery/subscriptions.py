@@ -217,6 +217,12 @@ def _remove(
     return left
 
 
+# Tell other replicas what this one found out of the backend: that a caller's tools changed, the structure of params
+# that a method takes, and output schemas that a result broke.
+#
+# Callers' own listings stay in the process: a replica that hears of a change lists for itself. A replica that starts
+# asks the others what they have learned. Nothing of this is kept in the store, so what was learned ends with the last
+# process.
 MAX_TOLD: Final = 200
 """Most things of one kind that a replica which starts is told; methods' names have at most 256 characters or so."""
 DOUBT_AFTER: Final = 1.0

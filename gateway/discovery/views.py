@@ -17,6 +17,11 @@ from gateway.listing.dialect import NoListing, Step
 from gateway.model import AccessToken, Caller, Catalog, Listing, SourceAnswer, Tool, View
 from gateway.settings import CatalogSettings
 
+# Refuse listings that suddenly shrink or grow.
+#
+# A sudden change is more often a fault of the backend than a decision of its operator. A listing that is empty, or
+# lost more than half of its tools and ten at least, is accepted once the backend has repeated it for
+# :data:`CONFIRMED_AFTER`; until then the last good one serves. A listing beyond :data:`MAX_TOOLS` is never used.
 CONFIRMED_AFTER: Final = 60.0
 """Seconds for which a listing that shrank has to stay so."""
 RETRY_AFTER: Final = CONFIRMED_AFTER / 4

@@ -281,6 +281,7 @@ def request_bytes(
     return encode(body | members if members else body)
 
 
+# Write and read JSON pointers (RFC 6901), and find the target of a reference that is one.
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")
 """An index of a list (§4). Nine digits are enough for any list that fits into memory."""
 

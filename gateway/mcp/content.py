@@ -204,6 +204,7 @@ def wrap_schema(schema: dict[str, object]) -> dict[str, object]:
     return wrapped
 
 
+# Project a tool to the JSON that a revision of MCP knows.
 @dataclass(frozen=True, slots=True)
 class ToolProjector:
     """Project tools to the members that a revision knows (``Tool`` in its schema.ts).

@@ -24,6 +24,12 @@ from gateway.settings import CatalogSettings
 from gateway.settings.mcp import Icon, McpServer
 from gateway.signing import Signer, SigningKeys
 
+# Describe the server to clients (schema.ts ``Implementation``): from the settings, else from the service's listing,
+# else with the gateway's own name.
+#
+# 2024-11-05 and 2025-03-26 know ``name`` and ``version``, 2025-06-18 adds ``title``, 2025-11-25 and 2026-07-28 the
+# rest. ``instructions`` stand beside the implementation in each revision: in the result of ``initialize``, or of
+# ``server/discover``.
 PLAIN: Final = ("name", "version")
 TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "websiteUrl", "icons")

@@ -105,6 +105,11 @@ class RunningCalls:
             await asyncio.wait(self._tasks)
 
 
+# Bring what a client says of its call to the replica where the call is: that it is cancelled, or its user's answer.
+#
+# Both come as a POST of their own, which may reach another replica than the call did. What finds no call here is told
+# to all replicas by a notice of the store. There it is heard at most once: ids of calls are used once in a session,
+# and the id of a question is the gateway's.
 MAX_ANSWER: Final = 64 * 1024
 """Bytes of the largest answer to a question, as JSON: a notice has to hold it."""
 _AWAY: Final = "No call waits here for this answer, and other replicas cannot be told at the moment; answer again"

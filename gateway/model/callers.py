@@ -108,6 +108,7 @@ class Caller(Struct, frozen=True):
 ANONYMOUS: Final = Caller()
 
 
+# Define what a client sends along with a call, and the outcome of a call.
 class NoResult:
     """Mark a call whose method declares no result. :data:`NO_RESULT` is the only one."""
 

@@ -43,6 +43,7 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
+# Let the process open as many files and sockets as the system allows, and find how many are left for connections.
 _WINDOWS: Final = 512
 """Sockets that ``select`` takes there. There is no other loop with ``add_reader``."""
 _OPEN: Final = (Path("/proc/self/fd"), Path("/dev/fd"))

@@ -17,6 +17,15 @@ from typing import Any, Final
 
 from gateway.model.schema_keywords import LITERAL, MAPS
 
+# Weigh what it costs to compare the numbers of a value with those of a schema.
+#
+# The engine compares integers of a signed word (64 bits) as the processor does. It converts all others to exact
+# fractions: 1 µs each, 15 µs for ``1e-300``, 500 µs for an integer of 4,000 digits. So each number has a weight, in
+# units of one subschema that is applied (:mod:`gateway.schema.validation`), about 30 ns.
+#
+# To compare any number for equality takes 150 ns (``const``, and an ``enum`` unless it has integers alone, which are
+# looked up). For ``uniqueItems`` the engine compares up to 15 items in pairs, at each level that has arrays. It looks
+# more items up, but compares each integer beyond a signed word with all others.
 _FLOAT: Final = 80
 _EXTREME_FLOAT: Final = 500
 _ORDINARY: Final = (1e-15, 1e50)

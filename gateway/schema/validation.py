@@ -293,6 +293,10 @@ def _fits(pattern: str, size: int) -> bool:
     return True
 
 
+# Repair arguments that a check refuses, where nothing is lost by it.
+#
+# Agent frameworks send null for each optional argument that the model left out (CrewAI, strict modes of LLM APIs).
+# Few schemas take null, so the call would fail for what nobody meant to say.
 _FOR_ONE_ARGUMENT: Final = ("$schema", "properties", *DEFINITIONS)
 
 

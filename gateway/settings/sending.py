@@ -12,6 +12,11 @@ from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, field_
 from gateway.settings.custom import JsonPath
 from gateway.settings.knobs import Document, knob, texts_in
 
+# Fill templates: texts of the settings that take values found out later, such as the token of a login.
+#
+# ``{name}`` is a value, ``{base64(…)}`` encodes what stands in it, with its own names filled:
+# ``{base64({user}:{id})}``. Other braces stay as they are. A text that is one name alone becomes the value itself,
+# which may be a number.
 NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
 _NAME: Final = re.compile(rf"\{{({NAME_PATTERN})\}}")
 _PART: Final = re.compile(rf"\{{base64\(((?:[^{{}}]|\{{{NAME_PATTERN}\}})*)\)\}}|\{{({NAME_PATTERN})\}}")

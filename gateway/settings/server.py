@@ -149,6 +149,7 @@ class Telemetry(Section):
     log: Log = knob(Log, "Log, to standard error: text on a terminal, JSON elsewhere.")
 
 
+# Define the knobs of limits per caller.
 class Limits(Section):
     """Limits per caller."""
 

@@ -220,6 +220,7 @@ class ResourceStore:
         return f"{purpose_of(key)} {self._resource}:{key}"
 
 
+# Hold who in this process wants the notices of which topic.
 class Topics:
     """Hold the subscribers of each topic."""
 

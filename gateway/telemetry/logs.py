@@ -25,6 +25,11 @@ from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError
 from gateway.telemetry.sampling import Sampler
 
+# Write log lines through a bounded buffer, and a thread that empties it into a file descriptor.
+#
+# Code that logs never waits and never sees a failure, such as a full disk, a reader that is gone, or a pipe without a
+# reader. A failed write is tried again. Lines beyond the buffer are lost and counted, and a line reports the count
+# once lines can be written again.
 MAX_BYTES: Final = 4 * 1024**2
 """Bytes of the buffer, some 20,000 lines. The thread may hold as much again."""
 CLOSE_TIMEOUT: Final = 0.5
@@ -284,6 +289,7 @@ def _cause(record: logging.LogRecord) -> dict[str, Any]:
 log = structlog.get_logger()
 
 
+# Turn an unexpected exception into one log line, and an answer that tells callers nothing of it.
 def to_gateway_error(error: BaseException, **fields: object) -> GatewayError:
     """Return the error to answer with: this one where it is a :class:`GatewayError`. Any other is logged with these
     fields and its traceback, and becomes :class:`InternalError`."""

@@ -19,6 +19,9 @@ from multidict import MultiMapping, istr
 from gateway.telemetry import logs
 from gateway.text import printable
 
+# Read W3C trace context and baggage as headers for the service. What is malformed is dropped.
+#
+# The rest is passed on as it came, also a context of a later version: the gateway adds nothing to the trace.
 Trace: TypeAlias = Mapping[str, str]
 
 PARENT: Final[str] = istr("traceparent")
@@ -74,6 +77,7 @@ def _is_state(state: object) -> TypeGuard[str]:
     return len(members) <= _MOST_MEMBERS and any(members) and all(map(_STATE_MEMBER.fullmatch, filter(None, members)))
 
 
+# Count the memory that one exchange with a client takes: its body, what is made of it, and the service's response.
 class Room(Protocol):
     """Count what all exchanges take: :class:`gateway.http_server.held_bytes.HeldBytes`."""
 

@@ -37,6 +37,10 @@ from gateway.web.exchange import RPC, Exchange, error_response, rpc_error
 from gateway.web.rest import json_value
 
 
+# ``/mcp/tools/{name}``: call one tool with JSON-RPC 2.0.
+#
+# The body must name the same tool or its backend method: a proxy in front may allow by path, and what it allowed must
+# be what runs. Errors have their own HTTP status. :mod:`gateway.web.rpc` has the rules of messages.
 @dataclass(frozen=True, slots=True)
 class ToolSurface:
     operations: Operations
