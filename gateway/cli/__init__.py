@@ -42,7 +42,7 @@ HINTS: Final = {
     r"argument.*\(\w+://": "Several services stand in a file (docs/services.md): --config FILE.",
     r"File .* does not exist": "`tools --json` prints one to compare with.",
 }
-"""What to do about messages of click, behind the name of the command."""
+"""Remedies for messages of click, behind the name of the command."""
 
 
 class _Commands(click.Group):

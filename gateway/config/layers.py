@@ -44,7 +44,7 @@ LEFT: Final = {
     "store.username": "write it into store.url (redis://user@host)",
     "telemetry.log.format": "it is text on a terminal, and JSON elsewhere",
 }
-"""What to do instead of each knob. ``*`` is any key, also one with dots."""
+"""Knobs that left, each with what to write instead. ``*`` is any key, also one with dots."""
 
 
 def successor(path: Sequence[Key]) -> str | None:

@@ -25,7 +25,7 @@ _NEXT: Final = {
     "issuer's clients": "Get a token of one of these clients, or add its client to {}.clients.",
     "bound to a key": "Set auth.dpop: accept, or get a token that is not bound (no cnf).",
 }
-"""What to do, by words of the refusal."""
+"""Remedies, by words of the refusal."""
 _UNREAD: Final = {
     "opaque": "It is opaque: set {}.introspection to ask its issuer, or have the issuer make JWTs.",
     "encrypted": "It is encrypted: have the issuer make tokens that are signed alone.",

@@ -1,4 +1,4 @@
-"""What each HTTP client of this folder returns, and raises."""
+"""Define the response that each HTTP client of this folder returns, and the errors that it raises."""
 
 from __future__ import annotations
 

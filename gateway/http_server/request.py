@@ -33,7 +33,7 @@ class ClientConnection(Protocol):
     counted: int
     """Bytes sent ahead that are counted now, see :class:`gateway.http_server.handler.SentAhead`."""
     is_draining: bool
-    """Whether the connection closes after the next response, since its port closes."""
+    """True if the connection closes after the next response, since its port closes."""
 
     def pause_reading(self) -> None: ...
 
@@ -77,7 +77,7 @@ class HttpRequest:
         self.headers = headers
         self.keep_alive = keep_alive
         self.fault: MalformedHttp | None = None
-        """What is wrong with its framing. A request with a fault is refused."""
+        """Fault of its framing. A request with a fault is refused."""
         self.is_begun = self.is_whole = self.is_stream = self.response_begun = self.response_sent = False
         self._parts: list[bytes] = []
         self.unread = 0

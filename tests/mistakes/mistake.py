@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,3 +40,23 @@ class Mistake:
         assert self.thing in told.text, told.text
         assert self.remedy in told.text, told.text
         assert not INSIDES.search(told.text), told.text
+
+
+class Addresses(ABC):
+    """Know the addresses of one run by names such as ``<service>``, so that the rows can be the same each time."""
+
+    @abstractmethod
+    def names(self) -> Mapping[str, str]:
+        """Return each name with its address."""
+
+    def filled(self, text: str) -> str:
+        """Put the addresses of this run in place of their names."""
+        for name, value in self.names().items():
+            text = text.replace(name, value)
+        return text
+
+    def named(self, text: str) -> str:
+        """Put names in place of the addresses of this run."""
+        for name, value in self.names().items():
+            text = text.replace(value, name)
+        return text

@@ -24,7 +24,7 @@ from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.keys import ec_key, octets, rsa_key
 from tests.authorization.token_endpoint import start_token_endpoint
 from tests.mistakes.commands import Command, run_all
-from tests.mistakes.mistake import Mistake, Told
+from tests.mistakes.mistake import Addresses, Mistake, Told
 from tests.program import serving
 from tests.troubleshooting.places import Places, started
 
@@ -34,7 +34,7 @@ _FAR: Final = 3600
 
 
 @dataclass(frozen=True)
-class World:
+class World(Addresses):
     """Hold what the rows need: the places, the issuer, one whose keys are away, and the tokens by name."""
 
     places: Places
@@ -43,19 +43,7 @@ class World:
     tokens: Mapping[str, str]
     token_endpoint: str
 
-    def filled(self, text: str) -> str:
-        """Put the addresses of this run in place of their names."""
-        for name, value in self._names().items():
-            text = text.replace(name, value)
-        return text
-
-    def named(self, text: str) -> str:
-        """Put names in place of the addresses of this run."""
-        for name, value in self._names().items():
-            text = text.replace(value, name)
-        return text
-
-    def _names(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         return {
             "<issuer>": self.issuer.issuer,
             "<origin>": self.issuer.issuer.removesuffix("/realms/shop"),

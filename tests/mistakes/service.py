@@ -14,7 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from tests.mistakes.commands import Command, run_all
-from tests.mistakes.mistake import Mistake, Told
+from tests.mistakes.mistake import Addresses, Mistake, Told
 from tests.troubleshooting.places import Places, started
 
 _HTML: Final = "<html><title>{0}</title><h1>{0}</h1></html>"
@@ -61,7 +61,7 @@ STATES: Final[dict[str, State]] = {
 
 
 @dataclass(frozen=True)
-class World:
+class World(Addresses):
     """Hold the places, the states of a service, and the ports that speak no HTTP."""
 
     places: Places
@@ -69,7 +69,7 @@ class World:
     speaks_json: int
     hangs_up: int
 
-    def _names(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         ports = {"redis": self.places.ports["redis"], "json": self.speaks_json, "closing": self.hangs_up}
         named = {"tls": "tls", "nginx": "nginx", "closed": "closed"}
         urls = {f"<{name}>": f"127.0.0.1:{self.places.ports[port]}" for name, port in named.items()}
@@ -82,18 +82,6 @@ class World:
             "<dir>": str(self.places.directory),
             **urls,
         }
-
-    def filled(self, text: str) -> str:
-        """Put the addresses of this run in place of their names."""
-        for name, value in self._names().items():
-            text = text.replace(name, value)
-        return text
-
-    def named(self, text: str) -> str:
-        """Put names in place of the addresses of this run."""
-        for name, value in self._names().items():
-            text = text.replace(value, name)
-        return text
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import redis
 
 from tests.mistakes.commands import Command, run_all
-from tests.mistakes.mistake import Mistake, Told
+from tests.mistakes.mistake import Addresses, Mistake, Told
 from tests.redis_server import RedisServer
 from tests.services.process import free_port
 from tests.troubleshooting.places import Places, started
@@ -21,27 +21,15 @@ from tests.waiting import wait_until
 
 
 @dataclass(frozen=True)
-class World:
+class World(Addresses):
     """Hold the places, and the ports of Redis in its kinds."""
 
     places: Places
     ports: dict[str, int]
 
-    def _names(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         addresses = {f"<{name}>": f"127.0.0.1:{port}" for name, port in (self.places.ports | self.ports).items()}
         return {"<url>": self.places.urls["service"], "<dir>": str(self.places.directory), **addresses}
-
-    def filled(self, text: str) -> str:
-        """Put the addresses of this run in place of their names."""
-        for name, value in self._names().items():
-            text = text.replace(name, value)
-        return text
-
-    def named(self, text: str) -> str:
-        """Put names in place of the addresses of this run."""
-        for name, value in self._names().items():
-            text = text.replace(value, name)
-        return text
 
 
 @dataclass(frozen=True)
