@@ -59,10 +59,14 @@ class Authenticator:
     """Find out who sends a request. ``clock`` is monotonic, ``wall`` is wall-clock seconds, by which tokens end."""
 
     def __init__(
-        self, verifier: Verifier, *, dpop: Literal["off", "accept", "require"] = "off",
-        proofs: ProofChecker | None = None, clock: Callable[[], float] = time.monotonic,
+        self,
+        verifier: Verifier,
+        *,
+        dpop: Literal["off", "accept", "require"] = "off",
+        proofs: ProofChecker | None = None,
+        clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._verifier = verifier
         self._dpop = dpop
         self._proofs = proofs

@@ -80,12 +80,23 @@ class BackendSource:
     """
 
     def __init__(
-        self, transport: Transport, url: str, parts: RequestParts, *, listing_url: str | None = None,
-        file: str | None = None, custom: CustomListing | None = None,
-        documents: Mapping[str, str] = MappingProxyType({}), timeout: float, max_bytes: int,
-        patience: float | None = None, secrets: Sequence[str] = (), form: MessageForm = PLAIN,
-        others: Sequence[MessageForm] = (ALWAYS, ONE, INTEGERS), reserve: Callable[[int], bool] = lambda _: True,
-    ) -> None:  # fmt: skip
+        self,
+        transport: Transport,
+        url: str,
+        parts: RequestParts,
+        *,
+        listing_url: str | None = None,
+        file: str | None = None,
+        custom: CustomListing | None = None,
+        documents: Mapping[str, str] = MappingProxyType({}),
+        timeout: float,
+        max_bytes: int,
+        patience: float | None = None,
+        secrets: Sequence[str] = (),
+        form: MessageForm = PLAIN,
+        others: Sequence[MessageForm] = (ALWAYS, ONE, INTEGERS),
+        reserve: Callable[[int], bool] = lambda _: True,
+    ) -> None:
         scheme, host, path, _, _ = urlsplit(url)
         self.url = url
         self.base = urlunsplit((scheme, host, path.rpartition("/")[0], "", ""))

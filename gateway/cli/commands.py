@@ -76,9 +76,15 @@ def check(
               "params, to find out which it takes.")  # fmt: skip
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="With --try, one argument.")
 def tools(
-    service: ServiceSettings, token: str | None, as_json: bool, since: Path | None, pin: bool,
-    tried: str | None, pairs: tuple[str, ...], **_: Any,
-) -> None:  # fmt: skip
+    service: ServiceSettings,
+    token: str | None,
+    as_json: bool,
+    since: Path | None,
+    pin: bool,
+    tried: str | None,
+    pairs: tuple[str, ...],
+    **_: Any,
+) -> None:
     """List the tools, show what changed, pin them, or try one."""
     if tried is not None:
         return _try(service, token, tried, pairs)

@@ -44,9 +44,19 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
               help="Another file than the client's usual one.")  # fmt: skip
 @click.pass_obj
 def connect(
-    given: Given, /, services: tuple[ServiceSettings, ...], client_name: str, http: bool, client_id: str | None,
-    entry_name: str | None, token_file: Path | None, write: bool, remove: bool, target: Path | None, **_: Any,
-) -> None:  # fmt: skip
+    given: Given,
+    /,
+    services: tuple[ServiceSettings, ...],
+    client_name: str,
+    http: bool,
+    client_id: str | None,
+    entry_name: str | None,
+    token_file: Path | None,
+    write: bool,
+    remove: bool,
+    target: Path | None,
+    **_: Any,
+) -> None:
     """Print the entry that makes an MCP client use the gateway, one for each service, or write it to its file."""
     client = CLIENTS[client_name]
     if (write and remove) or (http and token_file is not None):

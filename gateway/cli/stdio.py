@@ -43,9 +43,12 @@ class Conversation:
     ``send`` writes one line, and raises :class:`ConnectionError` where nobody reads it any more."""
 
     def __init__(
-        self, endpoint: Endpoint, caller: Callable[[], Awaitable[Caller]], send: Callable[[bytes], Awaitable[None]],
+        self,
+        endpoint: Endpoint,
+        caller: Callable[[], Awaitable[Caller]],
+        send: Callable[[bytes], Awaitable[None]],
         longest: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._endpoint = endpoint
         self._caller = caller
         self._write = send

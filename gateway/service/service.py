@@ -67,9 +67,15 @@ class Service:
     """Hold the parts of one service. Made by :meth:`build`; :meth:`start` begins its background work."""
 
     def __init__(
-        self, settings: ServiceSettings, files: ServiceFiles, store: Store, secrets: tuple[bytes, ...], mount: Mount,
-        before: Service | None, progress: Callable[[str], None],
-    ) -> None:  # fmt: skip
+        self,
+        settings: ServiceSettings,
+        files: ServiceFiles,
+        store: Store,
+        secrets: tuple[bytes, ...],
+        mount: Mount,
+        before: Service | None,
+        progress: Callable[[str], None],
+    ) -> None:
         self.settings = settings
         self.files = files
         self.uses = UseCounter()
@@ -112,9 +118,15 @@ class Service:
 
     @classmethod
     async def build(
-        cls, settings: ServiceSettings, files: ServiceFiles, store: Store, secrets: tuple[bytes, ...],
-        mount: Mount | None = None, before: Service | None = None, progress: Callable[[str], None] = lambda _: None,
-    ) -> Self:  # fmt: skip
+        cls,
+        settings: ServiceSettings,
+        files: ServiceFiles,
+        store: Store,
+        secrets: tuple[bytes, ...],
+        mount: Mount | None = None,
+        before: Service | None = None,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> Self:
         """Return a service, which can answer at once if ``before``, which it replaces, has a listing that it can use.
 
         Raises :class:`config.ConfigError` where a file or the listing of ``before`` cannot be used, or callers' tokens
