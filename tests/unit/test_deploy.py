@@ -19,7 +19,7 @@ import yaml
 from gateway import __version__, cli
 from gateway.config.source import load_settings
 from gateway.credentials import credential_modes
-from gateway.credentials.none import NoCredential
+from gateway.credentials.fixed import NoCredential
 from gateway.http_server.accepting import listen
 from gateway.settings import Settings, is_loopback
 from gateway.web.admin import AdminHandler
