@@ -13,13 +13,7 @@ from cachetools import LRUCache
 from gateway.backend.breaker import INTERVAL, Breaker
 from gateway.backend.queue import LISTING, FairQueue, NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
-from gateway.http_client.response import (
-    Answer,
-    AnswerTooLarge,
-    BadHttp,
-    DeadlinePassed,
-    OutboundError,
-)
+from gateway.http_client.response import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
 from gateway.http_client.transport import Transport
 from gateway.telemetry.request_log import RECORD
 

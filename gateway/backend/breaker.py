@@ -26,12 +26,7 @@ import structlog
 from cachetools import LRUCache
 
 from gateway.concurrency.background import Problem
-from gateway.http_client.response import (
-    ConnectFailed,
-    DeadlinePassed,
-    NoConnection,
-    OutboundError,
-)
+from gateway.http_client.response import ConnectFailed, DeadlinePassed, NoConnection, OutboundError
 
 WINDOW: Final = 10.0
 """Seconds in which failures are counted together, beside the time of the last one: a caller whose share are 16

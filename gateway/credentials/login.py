@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 
 import structlog
+from msgspec.structs import replace
 
 from gateway import jsonrpc
 from gateway.backend.client import UNQUOTED, busy_fault, same_origin
