@@ -150,12 +150,12 @@ class Authenticator:
         try:
             return await self._verifications.join(digest, lambda: self._verify(digest, raw))
         except InvalidToken as error:
-            self._log_refusal("token refused", error.reason, address)
+            self._log_refusal("token refused", str(error), address)
             raise self._unauthorized(error) from None
         except Undecidable as error:
             more = self._undecidable_sampler.admit()
             if more is not None:
-                log.warning("token cannot be verified", reason=error.reason, **more)
+                log.warning("token cannot be verified", reason=str(error), **more)
             raise _unavailable(error.retry_after) from None
         except GatewayError:
             raise
@@ -187,10 +187,10 @@ class Authenticator:
                 bound_to=verified.bound_key,
             )  # fmt: skip
         except InvalidToken as error:
-            self._log_refusal("token refused", error.reason, presented.address)
+            self._log_refusal("token refused", str(error), presented.address)
             raise self._unauthorized(error) from None
         except InvalidProof as error:
-            self._log_refusal("proof refused", error.reason, presented.address)
+            self._log_refusal("proof refused", str(error), presented.address)
             raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scheme="DPoP") from None
 
     def _log_refusal(self, event: str, reason: str, address: str) -> None:

@@ -151,12 +151,8 @@ class IssuerKeys:
     async def _fetch_keys(self) -> tuple[KeySet, float]:
         uri = self.issuer.metadata.jwks_uri
         if uri is None:
-            try:
-                self._metadata = self._metadata or await self._discover()
-                uri = self._metadata.jwks_uri
-            except FetchFailed:
-                self._metadata = None
-                raise
+            self._metadata = self._metadata or await self._discover()
+            uri = self._metadata.jwks_uri
             if uri is None:
                 raise FetchFailed("its metadata have no jwks_uri; set auth.issuers.metadata")
         answer = await self._get_document(uri)

@@ -98,12 +98,10 @@ async def _caller(parts: Service, token: str | None) -> Caller:
     try:
         return await parts.caller(token)
     except InvalidToken as error:
-        found = TokenReport.of(parts.settings, parts.auth.policies, token, refusal=error.reason)
-        raise ContactFailed(
-            FAILED, (f"The token is not accepted: {error.reason}", *found.lines()), token=found
-        ) from error
+        found = TokenReport.of(parts.settings, parts.auth.policies, token, refusal=str(error))
+        raise ContactFailed(FAILED, (f"The token is not accepted: {error}", *found.lines()), token=found) from error
     except Undecidable as error:
-        raise ContactFailed(FAILED, (f"The token cannot be verified: {error.reason}",)) from error
+        raise ContactFailed(FAILED, (f"The token cannot be verified: {error}",)) from error
 
 
 def _explained(message: str, catalog: Catalog) -> str:
