@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -118,7 +119,6 @@ class Outbound:
         self._connections = connections
         self._proxy = proxy
         self._tls = tls or TlsFiles()
-        self._timeouts: LRUCache[float, aiohttp.ClientTimeout] = LRUCache(1000)
         self._urls: LRUCache[str, URL] = LRUCache(1000)
         self._session = aiohttp.ClientSession(
             connector=_Connector(
@@ -168,7 +168,7 @@ class Outbound:
                 headers=headers,
                 allow_redirects=False,
                 proxy=self._proxy,
-                timeout=self._timeout(timeout),
+                timeout=_client_timeout(timeout),
             ) as response:
                 # aiohttp also returns 101, which is not final, and 600 to 999, which HTTP does not have (RFC 9110 §15).
                 if not 200 <= response.status <= 599:
@@ -202,15 +202,11 @@ class Outbound:
             known = self._urls[url] = URL(url)
         return known
 
-    def _timeout(self, total: float) -> aiohttp.ClientTimeout:
-        known = self._timeouts.get(total)
-        if known is None:
-            # aiohttp rounds deadlines of 5 s and more up to a whole second of the loop's clock; inf turns that off.
-            known = aiohttp.ClientTimeout(
-                total=total, sock_connect=min(CONNECT_TIMEOUT, total), ceil_threshold=math.inf
-            )
-            self._timeouts[total] = known
-        return known
+
+@lru_cache(1000)
+def _client_timeout(total: float) -> aiohttp.ClientTimeout:
+    # aiohttp rounds deadlines of 5 s and more up to a whole second of the loop's clock; inf turns that off.
+    return aiohttp.ClientTimeout(total=total, sock_connect=min(CONNECT_TIMEOUT, total), ceil_threshold=math.inf)
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int, reserve: Callable[[int], bool]) -> bytes:

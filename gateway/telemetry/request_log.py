@@ -83,7 +83,7 @@ class Room(Protocol):
 
     def take(self, owner: str, size: int, own: int, *, is_text: bool) -> bool: ...
 
-    def give_back(self, owner: str, size: int) -> None: ...
+    def remove(self, owner: str, size: int) -> None: ...
 
 
 class ExchangeMemory(Struct, eq=False, gc=False):
@@ -107,7 +107,7 @@ class ExchangeMemory(Struct, eq=False, gc=False):
     def shrink(self, size: int) -> None:
         """Note that only ``size`` bytes are taken now, if that is less than before."""
         if self.room is not None and size < self.size:
-            self.room.give_back(self.owner, self.size - size)
+            self.room.remove(self.owner, self.size - size)
             self.size = size
 
     def end(self, _: object = None) -> None:
