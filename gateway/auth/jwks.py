@@ -184,7 +184,7 @@ class IssuerKeys:
 
     async def _get_document(self, url: str) -> Answer:
         try:
-            answer = await self._outbound.get(url, _HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
+            answer = await self._outbound.request("GET", url, b"", _HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
         except OutboundError as error:
             raise FetchFailed(f"{url}: {error}") from None
         if answer.status != 200:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from cachetools import LRUCache
@@ -76,7 +77,7 @@ class CallAdmission:
                 raise NoTurn("its time was over before its turn")
             sent_at = time.perf_counter()
             try:
-                answer = await self._transport.post(url, body, headers, timeout=timeout, max_bytes=max_bytes)
+                answer = await self._transport.request("POST", url, body, headers, timeout=timeout, max_bytes=max_bytes)
             except OutboundError as error:
                 answered = isinstance(error, _ANSWERS)
                 if answered:
@@ -170,16 +171,8 @@ class _ListingTransport:
     admission: ListingAdmission
     caller: str
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
-        async def send(left: float) -> Answer:
-            return await self.admission.transport.post(url, body, headers, timeout=left, max_bytes=max_bytes)
-
-        return await self.admission.exchange(self.caller, send, timeout)
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        async def send(left: float) -> Answer:
-            return await self.admission.transport.get(url, headers, timeout=left, max_bytes=max_bytes)
-
-        return await self.admission.exchange(self.caller, send, timeout)
+        send = partial(self.admission.transport.request, method, url, body, headers, max_bytes=max_bytes)
+        return await self.admission.exchange(self.caller, lambda left: send(timeout=left), timeout)

@@ -168,7 +168,7 @@ class BackendSource:
         self._answer_hash.append(digest.digest())
         self.size += len(answer)
 
-    async def _request(self, url: str, body: bytes | None = None, *, again: bool = True) -> Answer | SourceAnswer:
+    async def _request(self, url: str, body: bytes = b"", *, again: bool = True) -> Answer | SourceAnswer:
         """Return the HTTP answer, or a summary of why there is none. ``again`` allows one repetition."""
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
@@ -178,10 +178,9 @@ class BackendSource:
         timeout = remaining if self.patience is None else min(remaining, self.patience)
         headers, full_url = self._parts.headers, self._parts.url(url)
         try:
-            if body is not None:
-                answer = await self._transport.post(full_url, body, headers, timeout=timeout, max_bytes=self._max_bytes)
-            else:
-                answer = await self._transport.get(full_url, headers, timeout=timeout, max_bytes=self._max_bytes)
+            answer = await self._transport.request(
+                "POST" if body else "GET", full_url, body, headers, timeout=timeout, max_bytes=self._max_bytes
+            )
         except ConnectFailed as error:
             return SourceAnswer(str(error), unreachable=True, away=True)
         except DeadlinePassed:

@@ -55,4 +55,4 @@ class Elsewhere:
 
     async def _ask(self, url: str) -> Answer:
         question = jsonrpc.request_bytes(_ID, "rpc.discover", None)
-        return await self._outbound.post(url, question, {}, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
+        return await self._outbound.request("POST", url, question, {}, timeout=_PATIENCE, max_bytes=_MAX_BYTES)

@@ -10,10 +10,10 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Final
 
 import structlog
 from cachetools import TTLCache
@@ -116,27 +116,20 @@ class LeanTransport:
             connection.abort()
         await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop
 
-    async def post(
-        self,
-        url: str,
-        body: bytes,
-        headers: Mapping[str, str],
-        *,
-        timeout: float,
-        max_bytes: int,
-        method: Literal["POST", "GET"] = "POST",
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
         target = self._target(method, url, *headers)
         length = f"Content-Length: {len(body)}\r\n" if body else ""
-        request = f"{target.head}{_lines(headers)}{length}\r\n".encode() + body
+        message = f"{target.head}{_lines(headers)}{length}\r\n".encode() + body
         now = self._loop.time()
         deadline = now + timeout
         origin = target.origin
         while True:
             connection = origin.take(now) or await self._connect(origin, deadline, timeout)
             try:
-                answer = await connection.begin(request, deadline, timeout, max_bytes)
+                answer = await connection.begin(message, deadline, timeout, max_bytes)
             except EndedUnsent:
                 continue  # another may be alive
             except asyncio.CancelledError:
@@ -148,12 +141,6 @@ class LeanTransport:
                     self._learn_that_it_says_more(origin)
             self._keep(origin, connection)
             return answer
-
-    def get(
-        self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int
-    ) -> Coroutine[Any, Any, Answer]:
-        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
-        return self.post(url, b"", headers, timeout=timeout, max_bytes=max_bytes, method="GET")
 
     def _read_target(self, method: str, text: str, *names: str) -> _Target:
         try:

@@ -143,28 +143,19 @@ class Outbound:
     async def close(self) -> None:
         await self._session.close()
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
-        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
-        return await self._exchange("POST", url, body, headers, timeout, max_bytes)
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
         if self._session.closed:  # a fetch in the background may begin while the gateway ends
             raise ConnectFailed("the gateway ends")
-        return await self._exchange("GET", url, None, headers, timeout, max_bytes)
-
-    async def _exchange(
-        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], timeout: float, max_bytes: int
-    ) -> Answer:
         exchange = _Exchange()
         _EXCHANGE.set(exchange)
         try:
             async with self._session.request(
                 method,
                 self._url(url),
-                data=body,
+                data=body or None,
                 headers=headers,
                 allow_redirects=False,
                 proxy=self._proxy,
