@@ -122,11 +122,7 @@ class BackendClient:
         the body says."""
         # Some services echo an integer id as a string or null; a short string comes back as it went.
         id = None if is_notification else next(self._ids) if form.integer_ids else f"c{next(self._ids)}"
-        if parts.params or parts.arguments:
-            params = parts.complete_params(params)
-        body = jsonrpc.request_bytes(id, method, params, form.version, **parts.message)
-        url = parts.url(self.url if endpoint is None else same_origin(self.url, endpoint))
-        headers = _headers(parts)
+        url, body, headers = self._request(id, method, params, parts, endpoint, form.version)
         while True:
             try:
                 answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)
@@ -137,17 +133,41 @@ class BackendClient:
         if answer.status in parts.refusing_statuses:
             raise errors.BackendUnauthorized(_REFUSED)
         result = self._read(answer, id, method, parts, form.version, as_written and len(answer.body) > SMALL)
-        if self._quotes_secret(answer.body, parts):
+        # Nearly no response quotes what was sent, so the bytes are searched before the value is walked.
+        forms = self._secrets_in_results
+        if not parts.callers_own:  # callers may see their own token
+            forms += parts.secrets_in_results()
+        if forms and _contains_any(answer.body, forms):
             return await self._redacted(result, answer.body, parts)
         return result
 
-    def _quotes_secret(self, body: bytes, parts: RequestParts) -> bool:
-        """Return whether a response quotes what was sent. Nearly none does, so the bytes are searched before the value
-        is walked. Callers may see their own token."""
-        forms = self._secrets_in_results
-        if not parts.callers_own:
-            forms += parts.secrets_in_results()
-        return bool(forms) and any(form in body for form in forms)
+    def _request(
+        self,
+        id: str | int | None,
+        method: str,
+        params: dict[str, Any] | list[Any] | None,
+        parts: RequestParts,
+        endpoint: str | None,
+        version: Version,
+    ) -> tuple[str, bytes, dict[str, str]]:
+        """Return the URL, the body and the headers of a call. The headers of the credential come last."""
+        url = self.url if endpoint is None else same_origin(self.url, endpoint)
+        if parts.query:
+            url = parts.url(url)
+        record = _record()
+        headers = {REQUEST_ID: record.request_id} if record.request_id else {}
+        if record.trace:
+            headers |= record.trace
+        if parts.headers:
+            headers |= parts.headers
+        if parts.params or parts.arguments:
+            params = parts.complete_params(params)
+        body = (
+            jsonrpc.request_bytes(id, method, params, version, **parts.message)
+            if parts.message
+            else jsonrpc.request_bytes(id, method, params, version)
+        )
+        return url, body, headers
 
     async def _redacted(self, result: Any, body: bytes, parts: RequestParts) -> Any:
         if type(result) is jsonrpc.Raw:
@@ -232,22 +252,15 @@ class BackendClient:
         return errors.BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
 
 
-def _headers(parts: RequestParts) -> dict[str, str]:
-    """Return the headers of a call: those of the credential, the request's id and its trace."""
-    record = _record()
-    headers = {REQUEST_ID: record.request_id} if record.request_id else {}
-    if record.trace:
-        headers |= record.trace
-    if parts.headers:
-        headers |= parts.headers
-    return headers
-
-
 def _take_memory(size: int, *, is_text: bool = False) -> None:
     """Count memory for a response until its request ends. Raise the fault of :data:`_FAULTS` where there is no room."""
     if not _record().memory.take(size, is_text=is_text):
         kind, message = _FAULTS[response.NoRoom]
         raise kind(message)
+
+
+def _contains_any(body: bytes, forms: tuple[bytes, ...]) -> bool:
+    return any(form in body for form in forms)
 
 
 def _retry_unsent(error: OutboundError) -> int | None:
