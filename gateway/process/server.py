@@ -121,7 +121,7 @@ class Server:
         try:
             await self.reload(self.settings)
             if admin:
-                handler = AdminHandler(self.unready, lambda: [self.status()], self.list_anew)
+                handler = AdminHandler(self.unready, lambda: [self.status()], self.refresh_listings)
                 port = await listen_for_probes(handler, server, self.held)
                 self._ports.append(port)
                 self.admin_port = port.number
@@ -179,10 +179,10 @@ class Server:
         for service in self.services.values():
             await service.discovery.first_attempt_over.wait()
 
-    async def list_anew(self) -> str:
+    async def refresh_listings(self) -> str:
         """Fetch the listing of each service now, whatever the age of the old one. Return why that failed, "" if it did
         not."""
-        return "; ".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
+        return "; ".join(filter(None, await asyncio.gather(*map(self._refresh_listing, list(self.services)))))
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
         """Accept connections from these sockets of other workers, too."""
@@ -247,14 +247,14 @@ class Server:
             undo.pop_all()
         return built
 
-    async def _list_anew(self, mount: str) -> str:
+    async def _refresh_listing(self, mount: str) -> str:
         """Fetch the listing of the service at one mount, and of each service that a reload puts there meanwhile."""
         asked: Service | None = None
         trouble = ""
         while (service := self.services.get(mount)) not in (None, asked):
             asked = service
             with service.uses:
-                service.shared_listing.ask_anew()
+                service.shared_listing.ask_backend()
                 trouble = await service.discovery.refresh_now()
         return _named(asked, trouble) if asked and trouble else ""
 

@@ -109,8 +109,8 @@ class Worker:
         return True
 
     async def refresh(self) -> str:
-        """Have the worker list anew. Return why that failed, "" if it did not. It may take long; a worker that hangs is
-        killed meanwhile."""
+        """Have the worker refresh the listings. Return why that failed, "" if it did not. It may take long; a worker
+        that hangs is killed meanwhile."""
         if not self.tell("refresh"):
             return "does not run"
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -96,15 +96,21 @@ class Service:
         sent = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*sent, *settings.catalog.secrets())
         self.reader = ListingReader(
-            ListingAdmission(self.outbound, self.learned.gate).of, backend, listing_credential, progress, sent,
-            inherited.dialect, mount.held.reserve_listing,
-        )  # fmt: skip
+            ListingAdmission(self.outbound, self.learned.gate).of,
+            backend,
+            listing_credential,
+            progress=progress,
+            secrets=sent,
+            dialect=inherited.dialect,
+            reserve=mount.held.reserve_listing,
+        )
         self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, settings)
         self.call_notices = CallNotices(mount.calls, mount.elicitations, self._store)
         found = self.learned.param_structures, self.learned.broken_output_schemas
         self.discovery_notices = DiscoveryNotices(self._store, backend_digest(settings), *found)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.access.tool_scopes = self._tool_scopes
+        self._listings = Budget(self._store, "discovery", settings.limits.discovery)
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
         self.site = self._site()
@@ -272,22 +278,22 @@ class Service:
         redactor = ErrorRedactor(
             (*self.secrets, *secrets_in(backend.url), *self._inherited.secrets, url.hostname or "", url.netloc)
         )
-        learned, limits = self.learned, self.settings.limits
+        learned = self.learned
         admission = CallAdmission(self.outbound, learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
         client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
         return Invocation(
-            self.discovery,
-            Forwarder(client, credential, learned.param_structures, learned.gate.resends, backend.timeout),
-            learned.validators,
-            InputRequests(self._keys, self._store),
-            self.access,
-            CallBudget(self._store, limits.invocation),
-            Budget(self._store, "discovery", limits.discovery),
-            self._mount.concurrency,
-            builtin_tools(learned.search, self._visible, name_style) if knobs.search else {},
-            name_style,
+            discovery=self.discovery,
+            forwarder=Forwarder(client, credential, learned.param_structures, learned.gate.resends, backend.timeout),
+            validators=learned.validators,
+            input_requests=InputRequests(self._keys, self._store),
+            access=self.access,
+            budget=CallBudget(self._store, self.settings.limits.invocation),
+            listings=self._listings,
+            concurrency=self._mount.concurrency,
+            builtin=builtin_tools(learned.search, self._visible, name_style) if knobs.search else {},
+            name_style=name_style,
         )
 
     async def _visible(self, caller: Caller) -> Catalog:
@@ -303,12 +309,13 @@ class Service:
 
     def _site(self) -> Site:
         settings, mount = self.settings, self._mount
-        listings = Budget(self._store, "discovery", settings.limits.discovery)
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         operations = Operations(
-            self.discovery, self._pages, listings, Cursors(self._keys, next_pages),
-            settings.catalog, Introduction(settings.mcp.server, SERVER_NAME, __version__),
-            mount.subscriptions, mount.streams, settings.mcp.heartbeat, self.access, settings.backend.max_response,
+            discovery=self.discovery, pages=self._pages, budget=self._listings,
+            cursors=Cursors(self._keys, next_pages), settings=settings.catalog,
+            introduction=Introduction(settings.mcp.server, SERVER_NAME, __version__),
+            subscriptions=mount.subscriptions, streams=mount.streams, heartbeat=settings.mcp.heartbeat,
+            access=self.access, max_response=settings.backend.max_response,
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
         metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if self.auth.authenticator else None

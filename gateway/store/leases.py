@@ -43,6 +43,7 @@ class LeasedPermit:
         lease: Lease,
         rate: float,
         burst: int,
+        *,
         clock: Callable[[], float],
         ask: Callable[[int, int], Awaitable[tuple[int, float] | None]],
         local: Callable[[], tuple[Permit, int]],

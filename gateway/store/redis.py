@@ -49,13 +49,16 @@ class RedisStore:
         self,
         redis: Redis,
         when_away: Literal["refuse", "allow"] = "refuse",
+        *,
         clock: Callable[[], float] = time.monotonic,
         time_script: str = scripts.SERVER_TIME,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         slow: float = SLOW,
         complete_after: float = SILENT,
     ) -> None:
-        self._link = Link(redis, PREFIX, time_script, self._receive, self._tell_marks, pause, slow)
+        self._link = Link(
+            redis, PREFIX, time_script, receive=self._receive, returned=self._tell_marks, pause=pause, slow=slow
+        )
         self.problem = self._link.problem
         self._refuses = when_away == "refuse"
         self._clock = clock
@@ -137,7 +140,7 @@ class RedisStore:
             share = max(1, burst // replicas)
             return self._local.permit(key, rate / replicas, share), share
 
-        return LeasedPermit(lease, rate, burst, self._clock, ask, local)
+        return LeasedPermit(lease, rate, burst, clock=self._clock, ask=ask, local=local)
 
     async def get(self, key: str) -> bytes | None:
         try:

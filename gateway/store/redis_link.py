@@ -64,6 +64,7 @@ class Link:
         redis: Redis,
         prefix: str,
         time_script: str,
+        *,
         receive: Callable[[bytes], None],
         returned: Callable[[bool], Awaitable[None]],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,

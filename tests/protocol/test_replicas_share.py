@@ -78,7 +78,7 @@ async def test_a_change_that_one_finds_the_other_has_without_asking(
     backend.on("rpc.discover", result(openrpc([*METHODS, replace(ADD, name="add_more")])))
     before = listings_of(backend)
     assert one.gateway is not None
-    assert await one.gateway.list_anew() == ""
+    assert await one.gateway.refresh_listings() == ""
     await until_lists(other, set(await one.tools()))
     assert "add_more" in await other.tools()
     assert listings_of(backend) == before + 1
