@@ -169,7 +169,7 @@ class SharedListing:
 
     async def _wait_for_lister(self) -> str:
         """Wait until the replica that lists says that it is done. Return the lock where that one has it no longer, or
-        the store is away; else ""."""
+        the store is unavailable; else ""."""
         for _ in range(math.ceil(self._patience / _LOOK_AGAIN)):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._heard.wait(), _LOOK_AGAIN)

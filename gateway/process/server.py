@@ -259,12 +259,16 @@ class Server:
         return _named(asked, trouble) if asked and trouble else ""
 
     def _retire(self, service: Service, unused: Mount | None) -> None:
-        """Close a service once its calls have ended, and its mount if that is used no more."""
+        """Close a service once its calls have ended, and those of the services that it replaced: they may run at the
+        mount, which is closed first if it is ``unused`` from now on."""
+        predecessors = [task for one, task in self._retiring.items() if one.settings.mount == service.settings.mount]
         if unused is not None:
             unused.subscriptions.close()
 
         async def retire() -> None:
             await service.background.stop()
+            if predecessors:
+                await asyncio.wait(predecessors)
             await service.uses.wait_until_idle()
             if unused is not None:
                 await unused.close()

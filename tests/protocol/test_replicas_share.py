@@ -170,7 +170,7 @@ async def test_while_redis_is_away_a_consent_is_refused_and_nothing_runs(
         assert [request.method for request in backend.requests].count("greet") == 0
         async with session.get(f"http://127.0.0.1:{gateway.admin_port}/readyz?verbose") as answer:
             assert answer.status == 200
-            assert "the store is away: ConnectionError" in await answer.text()
+            assert "the store is unavailable: ConnectionError" in await answer.text()
         server.start()
         await until(lambda: consent(client, state), lambda answer: answer.status != 503)
         assert [request.method for request in backend.requests].count("greet") == 1
