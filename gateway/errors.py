@@ -216,8 +216,8 @@ class CatalogUnavailable(Refused, code=503, status=503, slug="catalog_unavailabl
 
 
 class StoreUnavailable(Refused, code=503, status=503, slug="store_unavailable"):
-    """Raised where something may be used once by all replicas, and the store that they share is away. A client should
-    try again after ``Retry-After``."""
+    """Raised where something may be used once by all replicas, and the store that they share is unavailable. A client
+    should try again after ``Retry-After``."""
 
 
 # --- A tool call failed: isError on MCP, 4xx and 5xx on REST ----------------------------------------------------

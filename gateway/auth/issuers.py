@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from gateway.auth.addresses import reach_of_issuer
 from gateway.auth.claims import IssuerPolicy, check_fixed_claims, principal_of
@@ -157,6 +157,7 @@ class Issuers:
             self.outbounds[issuer.issuer] = Outbound(connections=20, tls=tls, reach=reach)
         self.keys = {issuer.issuer: IssuerKeys(issuer, self.outbounds[issuer.issuer]) for issuer in issuers}
         self.background = Background()
+        self._users = 1
         if not issuers:
             self.outbounds[""] = Outbound(connections=20)
 
@@ -210,7 +211,16 @@ class Issuers:
         """Return the HTTP client of the first issuer."""
         return next(iter(self.outbounds.values()))
 
+    def shared(self) -> Self:
+        """Return this for one more service, which has to close it, too."""
+        self._users += 1
+        return self
+
     async def close(self) -> None:
+        """Close everything, once all services that share this have closed it."""
+        self._users -= 1
+        if self._users:
+            return
         await self.background.stop()
         for outbound in self.outbounds.values():
             await outbound.close()

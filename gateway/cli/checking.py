@@ -91,14 +91,14 @@ def _tell_failure(checked: Checked) -> None:
 async def _check(settings: ServiceSettings, token: str | None, remarks: list[str], say: Say) -> Checked:
     checked = Checked(settings, Findings(), remarks=[*remarks])
 
-    async def report_auth(parts: Service) -> None:
-        async for line in checked.findings.lines(parts):
+    async def report_auth(service: Service) -> None:
+        async for line in checked.findings.lines(service):
             say(line)
 
-    async def keep(parts: Service, caller: Caller, catalog: Catalog) -> Catalog:
+    async def keep(service: Service, caller: Caller, catalog: Catalog) -> Catalog:
         checked.catalog, checked.principal = catalog, caller.principal
         if token is not None:
-            checked.token = TokenReport.of(parts.settings, parts.auth.policies, token)
+            checked.token = TokenReport.of(service.settings, service.auth.policies, token)
         return catalog
 
     try:

@@ -113,8 +113,8 @@ def call(
 ) -> None:
     """Call one tool and print its result."""
 
-    async def work(parts: Service, caller: Caller, _: Catalog) -> Any:
-        prepared = await parts.invocation.prepare(caller, tool, lambda found: _arguments(found, pairs, whole))
+    async def work(service: Service, caller: Caller, _: Catalog) -> Any:
+        prepared = await service.invocation.prepare(caller, tool, lambda found: _arguments(found, pairs, whole))
         return await prepared.execute()
 
     outcome = _with_catalog(service, work, token)
@@ -131,9 +131,9 @@ def call(
 def methods(service: ServiceSettings, token: str | None, **_: Any) -> None:
     """Print a methods file of what the service lists, to complete by hand."""
 
-    async def work(parts: Service, caller: Caller, catalog: Catalog) -> str:
+    async def work(service: Service, caller: Caller, catalog: Catalog) -> str:
         offered = frozenset(method.name for method in catalog.quarantined) | {tool.method for tool in catalog.tools}
-        return render_methods(service, await parts.reader.fetch_listing(caller), offered)
+        return render_methods(service.settings, await service.reader.fetch_listing(caller), offered)
 
     click.echo(_with_catalog(service, work, token), nl=False)
 
@@ -180,8 +180,8 @@ def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> N
 
 
 def _try(settings: ServiceSettings, token: str | None, name: str, pairs: tuple[str, ...]) -> None:
-    async def work(parts: Service, caller: Caller, _: Catalog) -> dict[str, Any]:
-        return await try_structures(parts.invocation, caller, name, lambda found: _arguments(found, pairs, None))
+    async def work(service: Service, caller: Caller, _: Catalog) -> dict[str, Any]:
+        return await try_structures(service.invocation, caller, name, lambda found: _arguments(found, pairs, None))
 
     try:
         faults = _with_catalog(settings, work, token)

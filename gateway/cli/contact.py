@@ -54,51 +54,51 @@ async def contact(
         secrets = read_secrets(settings.server.secret_file)
         files = await ServiceFiles.read(settings)
         with report.Progress(settings.backend.url) as progress:
-            parts = await Service.build(settings, files, MemoryStore(), secrets, progress=progress.note)
+            service = await Service.build(settings, files, MemoryStore(), secrets, progress=progress.note)
             try:
                 if first is not None:
-                    await first(parts)
-                return await _work(parts, work, token)
+                    await first(service)
+                return await _work(service, work, token)
             finally:
-                await parts.close()
+                await service.close()
     except ConfigError as error:
         raise ContactFailed(UNUSABLE, error.faults) from error
     except SecretError as error:
         raise ContactFailed(UNUSABLE, (str(error),)) from error
 
 
-async def _work(parts: Service, work: Work, token: str | None) -> Any:
-    caller = await _caller(parts, token)
+async def _work(service: Service, work: Work, token: str | None) -> Any:
+    caller = await _caller(service, token)
     try:
-        catalog = await parts.discovery.catalog(caller)
+        catalog = await service.discovery.catalog(caller)
     except GatewayError as error:
         cause = error.__cause__
         if isinstance(cause, NoListing):
-            raise await _no_listing(parts, caller, cause.steps) from error
+            raise await _no_listing(service, caller, cause.steps) from error
         if isinstance(cause, CredentialUnavailable):
-            raise await _no_credential(parts, caller, cause) from error
+            raise await _no_credential(service, caller, cause) from error
         reason = cause.message if isinstance(cause, GatewayError) else error.message
         code = NO_LISTING if isinstance(error, CatalogUnavailable) else FAILED
         needs_token = token is None and isinstance(error, Unauthorized)
         raise ContactFailed(code, (reason,), NEEDS_TOKEN if needs_token else None) from error
-    catalog = parts.access.visible_catalog(caller, catalog) if token else catalog
+    catalog = service.access.visible_catalog(caller, catalog) if token else catalog
     try:
-        return await work(parts, caller, catalog)
+        return await work(service, caller, catalog)
     except NoListing as error:
-        raise await _no_listing(parts, caller, error.steps) from error
+        raise await _no_listing(service, caller, error.steps) from error
     except UnknownTool as error:
         raise ContactFailed(FAILED, (_explained(error.message, catalog),)) from error
     except GatewayError as error:
         raise ContactFailed(FAILED, (error.message,)) from error
 
 
-async def _caller(parts: Service, token: str | None) -> Caller:
+async def _caller(service: Service, token: str | None) -> Caller:
     if token is None:
         return ANONYMOUS
     try:
-        return await parts.caller(token)
+        return await service.caller(token)
     except InvalidToken as error:
-        found = TokenReport.of(parts.settings, parts.auth.policies, token, refusal=str(error))
+        found = TokenReport.of(service.settings, service.auth.policies, token, refusal=str(error))
         raise ContactFailed(FAILED, (f"The token is not accepted: {error}", *found.lines()), token=found) from error
     except Undecidable as error:
         raise ContactFailed(FAILED, (f"The token cannot be verified: {error}",)) from error
@@ -116,21 +116,21 @@ def _explained(message: str, catalog: Catalog) -> str:
     return message if meant else message + did_you_mean(name, catalog.by_name)
 
 
-async def _no_credential(parts: Service, caller: Caller, failure: CredentialUnavailable) -> ContactFailed:
+async def _no_credential(service: Service, caller: Caller, failure: CredentialUnavailable) -> ContactFailed:
     """Return why there is no credential. A login that got no answer is treated like a question about the listing."""
     error = failure.__cause__
     if isinstance(error, OutboundError):
         late, unreachable = isinstance(error, DeadlinePassed), isinstance(error, ConnectFailed)
         answer = SourceAnswer(str(error), unreachable=unreachable, away=True, late=late)
-        return await _no_listing(parts, caller, (Step("login", answer),))
+        return await _no_listing(service, caller, (Step("login", answer),))
     cause = f"The gateway gets no credential for the service: {printable(failure.reason)}."
     again = "Run this command again later."
-    found = Diagnosis(cause, again if failure.busy else correct_credentials(parts.settings))
-    return ContactFailed(NO_LISTING, tuple(_lines(parts.settings, (), found)), found)
+    found = Diagnosis(cause, again if failure.busy else correct_credentials(service.settings))
+    return ContactFailed(NO_LISTING, tuple(_lines(service.settings, (), found)), found)
 
 
-async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -> ContactFailed:
-    settings = parts.settings
+async def _no_listing(service: Service, caller: Caller, steps: tuple[Step, ...]) -> ContactFailed:
+    settings = service.settings
 
     async def probe_listing() -> Listing:
         listing = settings.backend.listing.model_copy(update={"dialect": "auto", "custom": CustomListing()})
@@ -150,7 +150,7 @@ async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -
     finally:
         await outbound.close()
 
-    secrets = prepare_secrets(parts.secrets)
+    secrets = prepare_secrets(service.secrets)
 
     def clean(text: str) -> str:
         return printable(redact_text(text, secrets))

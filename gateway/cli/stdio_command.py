@@ -112,7 +112,7 @@ async def serve_client(
 ) -> None:
     """Serve one client on two descriptors until it ends its side, stops reading, or ``stop`` is set."""
     secrets, files, mount = read_secrets(settings.server.secret_file), await ServiceFiles.read(settings), Mount()
-    service = await Service.build(settings, files, MemoryStore(), secrets, mount)
+    service = await Service.build(settings, files, MemoryStore(), secrets, mount=mount)
     service.start()
     longest = settings.server.max_body
     writer = LineWriter(outgoing)

@@ -48,9 +48,9 @@ class Discovery:
         builder: Builder,
         settings: CatalogSettings,
         clock: Callable[[], float] = time.monotonic,
+        *,
         fallback: Listing | None = None,
         patience: float = PATIENCE,
-        *,
         uses_callers_token: bool = False,
         broken_output_schemas: BrokenOutputSchemas | None = None,
     ) -> None:
@@ -71,8 +71,8 @@ class Discovery:
             self._catalogs,
             settings,
             clock,
-            self._publish,
-            lambda view, digest: self.after_change(view, digest),
+            publish=self._publish,
+            after_change=lambda view, digest: self.after_change(view, digest),
             uses_callers_token=uses_callers_token,
         )
         self.first_attempt_over = self._refresher.first_attempt_over

@@ -106,9 +106,9 @@ class Refresher:
         catalogs: Catalogs,
         settings: CatalogSettings,
         clock: Callable[[], float],
+        *,
         publish: Callable[[ViewState, Catalog], bool],
         after_change: Callable[[View, str], None],
-        *,
         uses_callers_token: bool,
     ) -> None:
         self.first_attempt_over = asyncio.Event()

@@ -90,6 +90,7 @@ class Invocation:
 
     def __init__(
         self,
+        *,
         discovery: Discovery,
         forwarder: Forwarder,
         validators: ValidatorCache,

@@ -40,6 +40,7 @@ class ListingReader:
         transport_of: Callable[[str], Transport],
         settings: Backend,
         credential: ListingCredential,
+        *,
         progress: Callable[[str], None] = lambda _: None,
         secrets: Sequence[str] = (),
         dialect: str = "auto",

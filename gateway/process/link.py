@@ -85,6 +85,7 @@ class ParentLink:
     def __init__(
         self,
         inheritance: Inheritance,
+        *,
         status: Callable[[], dict[str, Any]],
         stop: Callable[[], object],
         reload: Callable[[], object],

@@ -73,7 +73,9 @@ class Parent:
             for number, sockets in enumerate(groups, start=1)
         ]
         self._watching = asyncio.create_task(self._watch())
-        handler = AdminHandler(self.unready, lambda: [worker.status() for worker in self.workers], self.list_anew)
+        handler = AdminHandler(
+            self.unready, lambda: [worker.status() for worker in self.workers], self.refresh_listings
+        )
         self._admin = await listen_for_probes(handler, server, HeldBytes(server.max_buffered))
         self.admin_port = self._admin.number
         if self._stopping:  # meanwhile: a host's name may take long to look up
@@ -113,12 +115,12 @@ class Parent:
             worker.kill()
 
     def reload(self) -> None:
-        """Have every worker read the configuration, and list anew."""
+        """Have every worker read the configuration, and refresh the listings."""
         for worker in self.workers:
             worker.tell("reload")
 
-    async def list_anew(self) -> str:
-        """Have every worker list anew. Return why that failed, "" if it did not."""
+    async def refresh_listings(self) -> str:
+        """Have every worker refresh the listings. Return why that failed, "" if it did not."""
         troubles = await asyncio.gather(*(worker.refresh() for worker in self.workers))
         named = zip(self.workers, troubles, strict=True)
         return "; ".join(f"worker {worker.number}: {trouble}" for worker, trouble in named if trouble)

@@ -27,7 +27,7 @@ from gateway.http_server.accepting import Bounds, Port, bind, listen_on
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
-from gateway.service.mount import Mount
+from gateway.service.mount import NOTHING, Mount
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.signing import read_secrets
@@ -121,7 +121,7 @@ class Server:
         try:
             await self.reload(self.settings)
             if admin:
-                handler = AdminHandler(self.unready, lambda: [self.status()], self.list_anew)
+                handler = AdminHandler(self.unready, lambda: [self.status()], self.refresh_listings)
                 port = await listen_for_probes(handler, server, self.held)
                 self._ports.append(port)
                 self.admin_port = port.number
@@ -171,7 +171,7 @@ class Server:
             service.start()
         for mount, service in before.items():
             if self.services.get(mount) is not service:
-                self._retire(mount, service, built.get(mount))
+                self._retire(service, None if mount in built else self._mounts.pop(mount))
         logs.set_level(kept.telemetry.log.level)
 
     async def wait_until_listed(self) -> None:
@@ -179,10 +179,10 @@ class Server:
         for service in self.services.values():
             await service.discovery.first_attempt_over.wait()
 
-    async def list_anew(self) -> str:
+    async def refresh_listings(self) -> str:
         """Fetch the listing of each service now, whatever the age of the old one. Return why that failed, "" if it did
         not."""
-        return "; ".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
+        return "; ".join(filter(None, await asyncio.gather(*map(self._refresh_listing, list(self.services)))))
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
         """Accept connections from these sockets of other workers, too."""
@@ -235,8 +235,10 @@ class Server:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
                         path = self._mounts.setdefault(mount, Mount(held=self.held))
-                        service = await Service.build(settings, files, self._store, self._secrets, path, before)
-                        built[mount] = service
+                        inherited = NOTHING if before is None else before.leave(settings, files)
+                        service = built[mount] = await Service.build(
+                            settings, files, self._store, self._secrets, mount=path, inherited=inherited
+                        )
                         undo.push_async_callback(service.close)
                 except ConfigError as error:
                     faults += error.faults
@@ -245,22 +247,21 @@ class Server:
             undo.pop_all()
         return built
 
-    async def _list_anew(self, mount: str) -> str:
+    async def _refresh_listing(self, mount: str) -> str:
         """Fetch the listing of the service at one mount, and of each service that a reload puts there meanwhile."""
         asked: Service | None = None
         trouble = ""
         while (service := self.services.get(mount)) not in (None, asked):
             asked = service
             with service.uses:
-                service.shared_listing.ask_anew()
+                service.shared_listing.ask_backend()
                 trouble = await service.discovery.refresh_now()
         return _named(asked, trouble) if asked and trouble else ""
 
-    def _retire(self, mount: str, service: Service, successor: Service | None) -> None:
-        """Close a service once its calls have ended, and after those of the services that it replaced: they may share
-        what it closes."""
-        predecessors = [task for one, task in self._retiring.items() if one.settings.mount == mount]
-        unused = self._mounts.pop(mount) if successor is None else None
+    def _retire(self, service: Service, unused: Mount | None) -> None:
+        """Close a service once its calls have ended, and those of the services that it replaced: they may run at the
+        mount, which is closed first if it is ``unused`` from now on."""
+        predecessors = [task for one, task in self._retiring.items() if one.settings.mount == service.settings.mount]
         if unused is not None:
             unused.subscriptions.close()
 
@@ -271,7 +272,7 @@ class Server:
             await service.uses.wait_until_idle()
             if unused is not None:
                 await unused.close()
-            await service.close(successor)
+            await service.close()
 
         task = self._retiring[service] = asyncio.create_task(retire())
         task.add_done_callback(lambda _: self._retired(service))

@@ -66,7 +66,14 @@ async def serve(
 async def _talk(inheritance: Inheritance | None, server: Server, stop: asyncio.Event, reloads: Reloads) -> None:
     """Report to the parent, and do what it says, where there is one."""
     if inheritance is not None:
-        await ParentLink(inheritance, server.status, stop.set, reloads.ask, server.list_anew, server.borrow).talk()
+        await ParentLink(
+            inheritance,
+            status=server.status,
+            stop=stop.set,
+            reload=reloads.ask,
+            refresh=server.refresh_listings,
+            borrow=server.borrow,
+        ).talk()
 
 
 async def _tune_gc(server: Server) -> None:
@@ -129,7 +136,7 @@ class Reloads:
         while True:
             await self._listing_wanted.wait()
             self._listing_wanted.clear()
-            await self._server.list_anew()
+            await self._server.refresh_listings()
 
     async def _reload(self) -> None:
         self._refused = None

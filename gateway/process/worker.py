@@ -34,7 +34,7 @@ log = structlog.get_logger()
 class Worker:
     """Run worker ``number``, counted from 1, and another in its place where it ends. ``sockets`` are bound to the
     public port; the worker makes them listen. ``command`` starts it, ``delay`` is as for
-    :class:`~gateway.process.parent.Parent`. ``nobody_serves`` tells whether all workers are away. ``served`` is set
+    :class:`~gateway.process.parent.Parent`. ``nobody_serves`` tells whether all workers are absent. ``served`` is set
     once it has ever served. :meth:`look` counts the time, no clock does: a parent that was held up itself must not take
     that for silence."""
 
@@ -109,8 +109,8 @@ class Worker:
         return True
 
     async def refresh(self) -> str:
-        """Have the worker list anew. Return why that failed, "" if it did not. It may take long; a worker that hangs is
-        killed meanwhile."""
+        """Have the worker refresh the listings. Return why that failed, "" if it did not. It may take long; a worker
+        that hangs is killed meanwhile."""
         if not self.tell("refresh"):
             return "does not run"
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -151,7 +151,7 @@ async def store_away(folder: Path) -> AsyncIterator[tuple[Told, str]]:
         shared = {"store": {"url": redis.url}, "server": {"secret_file": "secret"}}
         async with serving(folder, service.url, **shared) as told:
             redis.kill()
-            yield told, "the store is away: ConnectionError"
+            yield told, "the store is unavailable: ConnectionError"
 
 
 @asynccontextmanager
@@ -260,7 +260,7 @@ async def test_a_parent_joins_what_its_workers_say(tmp_path: Path) -> None:
             lines = await until(lambda: told.lines("/readyz"), lambda lines: len(lines) == 3)
             assert lines[0] == "ready, but"
             for number, line in enumerate(lines[1:], start=1):
-                assert line.startswith(f"worker {number}: the store is away: ConnectionError")
+                assert line.startswith(f"worker {number}: the store is unavailable: ConnectionError")
 
 
 async def test_a_file_that_disappears_is_warned_of_once_with_its_knob(tmp_path: Path) -> None:

@@ -152,10 +152,10 @@ def test_ports_are_those_of_the_settings(resources: Resources, container: dict[s
 
 
 def admin(unready: str | None) -> AdminHandler:
-    async def renew() -> str:
+    async def refresh_listings() -> str:
         return ""
 
-    return AdminHandler(lambda: unready, tuple, renew)
+    return AdminHandler(lambda: unready, tuple, refresh_listings)
 
 
 def test_probes_ask_for_paths_of_the_admin_port(container: dict[str, Any]) -> None:
