@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak conformance clients config
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak conformance clients config image lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,14 @@ SEED ?= 20261121
 REPLICAS ?= 1
 soak: $(VENV)/.dev ## mixed traffic for ten minutes while one thing after the other fails; MINUTES=2 for fewer; REPLICAS=2
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --replicas $(REPLICAS)
+
+image: $(VENV)/.dev ## build the container image twice, look into it, and run it (2 minutes)
+	@bash tests/install.sh $(BIN)/python image
+	$(BIN)/python -m tests.image
+
+lock: $(VENV)/.dev ## resolve what the image installs: newest versions, with hashes
+	@bash tests/install.sh $(BIN)/python image
+	$(BIN)/python -m tests.image.lock
 
 config: $(VENV)/.run ## write the files and tables that derive from gateway/settings/, errors.py, the dialects and the modes of credentials
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml
