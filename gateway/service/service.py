@@ -50,6 +50,7 @@ from gateway.service.service_auth import ServiceAuth
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import SigningKeys
 from gateway.store import ResourceStore, Store
+from gateway.telemetry.cells import name_tools
 from gateway.text import masked_url, secrets_in
 from gateway.web.rest import RestProjector
 from gateway.web.site import Site
@@ -92,6 +93,7 @@ class Service:
         self.auth: ServiceAuth = ServiceAuth(settings, files, self._store, before.auth if before else None)
         backend = settings.backend
         tls, reserve = backend_tls(settings), mount.held.reserve
+        self.certificate_end = tls.certificate_end()
         self.outbound = open_transport(settings, tls, HEADERS, reserve, digest=self._modes.calls.answers_challenges)
         self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
         self.learned = self._learned()
@@ -179,7 +181,7 @@ class Service:
             "path": f"{self.settings.mount}/mcp",
             "tools": None if catalog is None else len(catalog.tools),
             "quarantined": None if catalog is None else len(catalog.quarantined),
-            "listing_age": None if catalog is None else self.discovery.age(),
+            "listing_age": None if catalog is None else round(self.discovery.age(), 1),
             "problems": [asdict(problem) for problem in found if problem.cause],
             "jobs": [*self.background.describe(), *issuers.background.describe()],
         }
@@ -216,6 +218,8 @@ class Service:
         subscriptions, settings = self._mount.subscriptions, self.settings
         if before is not None:
             self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
+            if self.learned is not before.learned:
+                self.learned.gate.breaker.openings += before.learned.gate.breaker.openings
         heartbeat = settings.mcp.heartbeat
         subscriptions.follow(self.discovery, min(MAX_INTERVAL, heartbeat), heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
@@ -324,8 +328,9 @@ class Service:
         )  # fmt: skip
 
     def _prepare_pages(self, catalog: Catalog) -> None:
-        """Render the first pages of a catalog before a client asks for them."""
+        """Render the first pages of a catalog before a client asks for them, and name its tools in the metrics."""
         knobs = self.settings.catalog
+        name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names) if knobs.search else catalog.names)
         shared = self.discovery.current(SHARED) if self._modes.lists_per_caller else catalog
         catalog = SEARCH_CATALOG if knobs.search else catalog
         projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]

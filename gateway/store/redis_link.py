@@ -74,6 +74,8 @@ class Link:
         self.away = "it was not asked yet"
         """Why Redis is away, "" while it is there."""
         self.problem = Problem(self.away, time_after())
+        self.commands = 0
+        """How many commands were sent, but for notices and signs of life."""
         self.replicas = 1
         """How many replicas there were when Redis was heard of last."""
         self.other_since = -math.inf
@@ -190,6 +192,7 @@ class Link:
     async def _attempt(self, command: Callable[[], Awaitable[Answer]], limit: float) -> Answer:
         if self.away:
             raise Away(self.away)
+        self.commands += 1
         try:
             return await _within(limit, command())
         except Exception as error:  # noqa: BLE001, a server that talks nonsense makes redis-py raise anything

@@ -155,7 +155,10 @@ def admin(unready: str | None) -> AdminHandler:
     async def renew() -> str:
         return ""
 
-    return AdminHandler(lambda: unready, tuple, renew)
+    async def metrics(accept: str) -> tuple[bytes, str]:
+        return accept.encode(), "text/plain"
+
+    return AdminHandler(lambda: unready, tuple, renew, metrics)
 
 
 def test_probes_ask_for_paths_of_the_admin_port(container: dict[str, Any]) -> None:
