@@ -24,6 +24,7 @@ from gateway.auth.verifier import VerifiedToken, Verifier
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
+from gateway.telemetry.record import RECORD
 from gateway.telemetry.sampling import Sampler
 
 MAX_TOKENS: Final = 20_000
@@ -191,6 +192,7 @@ class Authenticator:
             raise self._unauthorized(error) from None
         except InvalidProof as error:
             self._log_refusal("proof refused", str(error), presented.address)
+            _note("invalid_proof")
             raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scheme="DPoP") from None
 
     def _log_refusal(self, event: str, reason: str, address: str) -> None:
@@ -199,11 +201,18 @@ class Authenticator:
             log.info(event, reason=reason, address=address, **more)
 
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:
+        _note("expired" if error.expired else "invalid_token")
         message = EXPIRED if error.expired else BAD_TOKEN
         return Unauthorized(message, error="invalid_token", scheme=self.scheme)
 
     def _malformed(self, message: str) -> MalformedAuthorization:
+        _note("malformed")
         return MalformedAuthorization(message, error="invalid_request", scheme=self.scheme)
+
+
+def _note(reason: str) -> None:
+    """Note that the request's token is refused. The ``reason`` is one of a few words."""
+    RECORD.get().token_refused = reason
 
 
 def _digest(raw: str) -> bytes:

@@ -86,6 +86,11 @@ class IssuerKeys:
             return None
         return self._keys
 
+    @property
+    def age(self) -> float | None:
+        """Return the seconds since the keys were fetched, None if they never were."""
+        return None if self._keys is None else self._clock() - self._fetched_at
+
     async def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
         """Return the keys that may have signed a token. Raises :class:`Undecidable`, :class:`InvalidToken`."""
         keys = self.keys

@@ -16,7 +16,7 @@ from gateway.backend.queue import LISTING, FairQueue, NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.http_client.response import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
 from gateway.http_client.transport import Transport
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry.record import CANCELLED, RECORD, ServiceExchange
 
 _ANSWERS: Final = (AnswerTooLarge, BadHttp)
 """Failures of exchanges that the service did answer."""
@@ -66,7 +66,11 @@ class CallAdmission:
         slot = self._queue.take_at_once(caller, tool)
         waited = slot is None
         if slot is None:
-            slot = await self._queue.take(caller, tool, min(self._queue_timeout, max(0.0, timeout)))
+            began = time.perf_counter()
+            try:
+                slot = await self._queue.take(caller, tool, min(self._queue_timeout, max(0.0, timeout)))
+            finally:
+                _record().queue_time += time.perf_counter() - began
         answered = False
         try:
             if waited:
@@ -75,18 +79,21 @@ class CallAdmission:
                 timeout = attempts.seconds_left()
             if timeout <= 0:
                 raise NoTurn("its time was over before its turn")
-            sent_at = time.perf_counter()
+            sent_at, failure = time.perf_counter(), CANCELLED
             try:
                 answer = await self._transport.request("POST", url, body, headers, timeout=timeout, max_bytes=max_bytes)
+                failure = ""
             except OutboundError as error:
-                answered = isinstance(error, _ANSWERS)
+                failure, answered = "", isinstance(error, _ANSWERS)
                 if answered:
                     self._breaker.succeed(tool)
                 elif timeout >= _FAIR_SHARE * attempts.timeout:
                     self._breaker.fail(caller, tool, error, time.perf_counter() - sent_at)
                 raise
             finally:
-                _record().service_time += time.perf_counter() - sent_at
+                record, seconds = _record(), time.perf_counter() - sent_at
+                record.exchanges.append(ServiceExchange(sent_at, seconds, failure))
+                record.service_time += seconds
             answered = True
             if not self._breaker.is_calm:
                 self._breaker.succeed(tool)

@@ -34,7 +34,7 @@ from gateway.http_client.response import Answer, OutboundError
 from gateway.jsonrpc.bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
 from gateway.jsonrpc.response import ResponseError, parse_large_response, parse_response
 from gateway.model import NO_RESULT, MessageForm, Version
-from gateway.telemetry.request_log import RECORD, REQUEST_ID
+from gateway.telemetry.record import RECORD, REQUEST_ID
 
 HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
 """Headers of every request to the backend."""
@@ -131,8 +131,13 @@ class BackendClient:
                 self._check_repeat(error, method, attempts)
             await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
         if answer.status in parts.refusing_statuses:
+            _record().note_failure(errors.BackendUnauthorized.slug)
             raise errors.BackendUnauthorized(_REFUSED)
-        result = self._read(answer, id, method, parts, form.version, as_written and len(answer.body) > SMALL)
+        try:
+            result = self._read(answer, id, method, parts, form.version, as_written and len(answer.body) > SMALL)
+        except errors.ToolFault as fault:
+            _record().note_failure(fault.slug)
+            raise
         # Nearly no response quotes what was sent, so the bytes are searched before the value is walked.
         forms = self._secrets_in_results
         if not parts.callers_own:  # callers may see their own token
@@ -178,6 +183,8 @@ class BackendClient:
     def _check_repeat(self, error: OutboundError, method: str, attempts: Attempts) -> None:
         """Raise the caller's error for an exchange that failed, unless it may be made again."""
         kind, message = _FAULTS[type(error)]
+        if not isinstance(error, NoTurn | QueueFull | CircuitOpen):  # else this one was not sent
+            _record().note_failure(kind.slug)
         reason = _REASONS.get(type(error))
         again = reason is not None and attempts.may_repeat(reason)
         if not isinstance(error, CircuitOpen):  # which is logged when it opens
@@ -206,6 +213,7 @@ class BackendClient:
                 return NO_RESULT
             raise busy_fault(answer, method) or self._not_a_response(answer, id, method, str(error)) from None
         if fault is not None:
+            _record().note_failure(errors.BackendError.slug, fault.code or 0)
             raise busy_fault(answer, method) or self._fault(fault, method, answer, parts)
         return NO_RESULT if id is None else result
 

@@ -11,7 +11,6 @@ side. There are no HTTP requests to hang up and no headers, so that
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any, Final
@@ -25,9 +24,9 @@ from gateway.jsonrpc import Id
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.messages import EVENT_STREAM, SESSION, McpReply, McpRequest, McpStreamReply
 from gateway.model import Caller
-from gateway.telemetry import request_log
+from gateway.telemetry import record as records
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import CANCELLED, CLIENT_CLOSED, RECORD, RequestRecord
+from gateway.telemetry.record import CANCELLED, CLIENT_CLOSED, RECORD, Record
 
 MAX_UNDER_WAY: Final = 128
 """Most requests of the client that run at a time, its subscriptions among them."""
@@ -130,13 +129,12 @@ class Conversation:
 
     async def _answer(self, value: Any, id: Id | None) -> None:
         """Answer one request or batch, and log it."""
-        started = time.perf_counter()
-        record = RequestRecord(request_log.new_id())
+        record = Record(records.new_id(), surface="stdio")
         RECORD.set(record)
         try:
             reply = await self._ask(value)
             if isinstance(reply, McpReply) and reply.error is not None:
-                record.note_outcome(reply.error.slug)
+                record.note_error(reply.error)
             if isinstance(reply, McpStreamReply):
                 await self._send_stream(reply, id)
             elif reply.body:
@@ -148,11 +146,11 @@ class Conversation:
             raise
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             failure = to_gateway_error(error)
-            record.note_outcome(failure.slug)
+            record.note_error(failure)
             with suppress(ConnectionError):
                 await self._send(jsonrpc.error_bytes(id, failure))
         finally:
-            request_log.write(record, started)
+            records.end(record)
 
     async def _ask(self, value: Any) -> McpReply | McpStreamReply:
         caller = await self._caller()

@@ -1,11 +1,11 @@
 """Share the turns of the event loop: give other tasks one while one of them computes for long (large listings,
-catalogs, results), and run at the end of one what is cheaper together (decision 44)."""
+catalogs, results), run at the end of one what is cheaper together (decision 44), and measure how long it is held."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final
 
 SLICE: Final = 0.005
@@ -72,3 +72,37 @@ def run_at_once(steps: Generator[None, None, Any]) -> Any:
             next(steps)
         except StopIteration as done:
             return done.value
+
+
+# Measure how long the event loop is held: how late a timer fires.
+_WINDOW: Final = 7.5
+"""Seconds of each of the two windows whose maximum is kept."""
+_LOOK: Final = 0.1
+
+
+class LoopLag:
+    """Hold the longest delay of a timer in the last two windows. ``clock`` is monotonic seconds."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._clock = clock
+        self._pause = pause
+        self._before = self._now = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return max(self._before, self._now)
+
+    async def measure(self) -> None:
+        """Measure until cancelled."""
+        began = self._clock()
+        while True:
+            due = self._clock() + _LOOK
+            await self._pause(_LOOK)
+            now = self._clock()
+            self._now = max(self._now, now - due)
+            if now - began >= _WINDOW:
+                self._before, self._now, began = self._now, 0.0, now

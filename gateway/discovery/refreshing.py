@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -115,6 +116,8 @@ class Refresher:
         self.listings = Listings()
         self.problem = Problem("the first listing has not come yet", time_after())
         """Why the last refresh brought nothing, of whichever view."""
+        self.ended = Counter[str]()
+        """How many refreshes brought a listing (``ok``), and how many did not (``failed``)."""
         self._fetch = fetch_listing
         self._catalogs = catalogs
         self._settings = settings
@@ -177,13 +180,16 @@ class Refresher:
                 self._record(entry, listing, catalog, (time.perf_counter() - started) * 1000)
         finally:
             entry.refresh_task = None
-            self._note(entry)
+            self._note(entry, rebuilds)
             self.first_attempt_over.set()
 
-    def _note(self, entry: ViewState) -> None:
-        """Say how a refresh ended. What the backend denies to one caller is no trouble of the operator's."""
+    def _note(self, entry: ViewState, rebuilds: bool) -> None:
+        """Say how a refresh ended, and count it if it asked the backend. What the backend denies to one caller is no
+        trouble of the operator's."""
         denied = entry.refusal is not None and entry.refusal.error.status < 500 and not entry.view.is_shared
         reason = "" if denied else entry.failure_reason
+        if not (denied or rebuilds):
+            self.ended["failed" if reason else "ok"] += 1
         self.problem.set(reason and f"the listing failed: {reason}", entry.retry_at - self._clock())
 
     async def _rebuild(self, entry: ViewState) -> None:

@@ -275,6 +275,11 @@ class Port:
     _acceptor: Acceptor
     _shutdown_timeout: float
 
+    @property
+    def bytes_ahead(self) -> int:
+        """Return the bytes that clients sent ahead of responses."""
+        return self._serving.ahead.bytes
+
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
         """Accept from these sockets, too, until the next call."""
         self._acceptor.borrow(sockets)

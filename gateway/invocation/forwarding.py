@@ -18,7 +18,7 @@ from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError
 from gateway.invocation.input_requests import CONFIRM, RequestState
 from gateway.jsonrpc.bounds import value_cost
 from gateway.model import Caller, CallExtras, Tool
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry.record import RECORD
 from gateway.text import masked_url
 
 _LARGE: Final = 256 * 1024

@@ -36,7 +36,7 @@ from gateway.limits import Budget, CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache, repair_arguments
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import RECORD, TOOL_ERROR
+from gateway.telemetry.record import RECORD, TOOL_ERROR
 from gateway.text import excerpt
 
 _FAULTS_SHOWN: Final = 3
@@ -214,6 +214,7 @@ class Invocation:
         tool, refusal, held = call.tool, call.fault, None
         if refusal is not None:
             return _noted(Outcome(tool, fault=refusal))
+        RECORD.get().ran = True
         try:
             try:
                 held = self._concurrency.begin_call(call.caller)

@@ -7,14 +7,14 @@ from typing import Any
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError
-from gateway.jsonrpc import BadMessage, Id
+from gateway.jsonrpc import BadMessage, Id, Request
 from gateway.mcp.legacy import VERSIONS as LEGACY_VERSIONS
 from gateway.mcp.legacy import Legacy
 from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
 from gateway.mcp.modern import VERSIONS as MODERN_VERSIONS
 from gateway.mcp.modern import Modern, names_version
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry.record import RECORD
 
 
 class Endpoint:
@@ -62,9 +62,12 @@ class Endpoint:
         try:
             message = jsonrpc.parse_message(value)
         except BadMessage as error:
+            RECORD.get().note_error(error)
             return await _refuse(error, error.id)
         record = RECORD.get()
         record.method = message.method
+        if type(message) is Request:
+            record.rpc_id = message.id
         era: Modern | Legacy
         if self.modern.claims_message(message, mcp_request.headers, LEGACY_VERSIONS):
             era, record.era = self.modern, "modern"
@@ -74,6 +77,7 @@ class Endpoint:
             return await era.answer_message(mcp_request, message)
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             failure = to_gateway_error(error, method=message.method)
+            record.note_error(failure)
             return _reply(*era.error_reply(failure, message.id), failure)
 
 

@@ -12,21 +12,24 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from pathlib import Path
+from itertools import chain
 from typing import Any, Final
 
 import structlog
 
 from gateway.concurrency.background import Background, Problem, time_after
+from gateway.concurrency.turns import LoopLag
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
 from gateway.config.warnings import log_remarks
 from gateway.discovery.refreshing import COLLECTOR
 from gateway.http_server.accepting import Bounds, Port, bind, listen_on
-from gateway.http_server.connection_limit import ConnectionLimit
+from gateway.http_server.connection_limit import ConnectionLimit, connections_that_fit, raise_limit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
+from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
+from gateway.service.gauges import service_gauges
 from gateway.service.mount import NOTHING, Mount
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
@@ -35,45 +38,9 @@ from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
+from gateway.telemetry.metrics import Snapshot, render, snapshot
 from gateway.web.admin import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.public import Origins, PublicHandler
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
-
-# Let the process open as many files and sockets as the system allows, and find how many are left for connections.
-_WINDOWS: Final = 512
-"""Sockets that ``select`` takes there. There is no other loop with ``add_reader``."""
-_OPEN: Final = (Path("/proc/self/fd"), Path("/dev/fd"))
-
-
-def raise_limit() -> int | None:
-    """Raise the soft limit of open files to the hard one. Return what it is then, None where there is none."""
-    if resource is None:
-        return _WINDOWS
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            soft = hard
-        except (OSError, ValueError):
-            pass  # macOS says that the hard limit is infinite, and takes less
-    return None if soft == resource.RLIM_INFINITY else soft
-
-
-def connections_that_fit(limit: int, reserved: int) -> int:
-    """Return how many connections a ``limit`` of open files leaves room for, beside the files that are open now and
-    ``reserved`` ones. Where the limit is so low that this is little, it is half of what is not open yet."""
-    left = limit - _count_open()
-    return max(left - reserved, left // 2, 1)
-
-
-def _count_open() -> int:
-    folder = next((folder for folder in _OPEN if folder.is_dir()), None)
-    return sum(1 for _ in folder.iterdir()) if folder else 0
-
 
 _OTHER_DESCRIPTORS: Final = 64
 """Descriptors for files that are read, names that are looked up, and each service's issuers."""
@@ -97,6 +64,8 @@ class Server:
         self.configuration: dict[str, Any] = {"files": [], "since": time_after(), "refused": []}
         self.problems: Sequence[Problem] = ()
         """Hold what /status says of the configuration and its files. The file watcher sets it."""
+        self.lag = LoopLag()
+        self.reloads = ReloadState()
         self.services: Mapping[str, Service] = {}
         """The services by mount: "" or ``/crm``."""
         self._given_store = store
@@ -105,6 +74,7 @@ class Server:
         self._mounts: dict[str, Mount] = {}
         self._retiring: dict[Service, asyncio.Task[None]] = {}
         self._ports: list[Port] = []
+        self._limit: ConnectionLimit | None = None
         self._stopping = False
 
     def __repr__(self) -> str:
@@ -120,8 +90,9 @@ class Server:
         await self._open_store()
         try:
             await self.reload(self.settings)
+            self.background.start("event loop", self.lag.measure)
             if admin:
-                handler = AdminHandler(self.unready, lambda: [self.status()], self.refresh_listings)
+                handler = AdminHandler(self.unready, lambda: [self.status()], self.refresh_listings, self.metrics)
                 port = await listen_for_probes(handler, server, self.held)
                 self._ports.append(port)
                 self.admin_port = port.number
@@ -135,7 +106,7 @@ class Server:
         server = self.settings.server
         await self.open(admin=self._sockets is None)
         try:
-            limit = self._connection_limit()
+            limit = self._limit = self._connection_limit()
             bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
             sockets = self._sockets or await bind(server.host, server.port)
             public = listen_on(sockets, self.handler, bounds)
@@ -173,6 +144,7 @@ class Server:
             if self.services.get(mount) is not service:
                 self._retire(service, None if mount in built else self._mounts.pop(mount))
         logs.set_level(kept.telemetry.log.level)
+        self.reloads.apply(kept)
 
     async def wait_until_listed(self) -> None:
         """Wait until each service has tried to fetch its listing once."""
@@ -314,6 +286,19 @@ class Server:
         if any(reason is None for _, reason in reasons):
             return None
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
+
+    def figures(self) -> Snapshot:
+        """Return all cells, gauges and counters of this process as they are now."""
+        of_services = (service_gauges(service, self._mounts[mount]) for mount, service in self.services.items())
+        ahead = sum(port.bytes_ahead for port in self._ports[-1:] if self._limit is not None)
+        own = process_gauges(self._store, self.held, self._limit, ahead, self.lag, self.reloads)
+        return snapshot(chain(own, *of_services))
+
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Return what ``/metrics`` says, and its content type."""
+        cells, exemplars = self.figures()
+        cells |= {key: [value] for key, value in admin_gauges(1, 1, 0)}
+        return await render((cells, exemplars), (service.name for service in self.services.values()), accept)
 
     def status(self) -> dict[str, Any]:
         """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way, as a number

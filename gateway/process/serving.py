@@ -69,6 +69,7 @@ async def _talk(inheritance: Inheritance | None, server: Server, stop: asyncio.E
         await ParentLink(
             inheritance,
             status=server.status,
+            figures=server.figures,
             stop=stop.set,
             reload=reloads.ask,
             refresh=server.refresh_listings,
@@ -131,6 +132,7 @@ class Reloads:
                 self._handle_change(file, files[file])
             gone = {file: self._gone.get(file) or _warn(file, files[file]) for file in self._watcher.gone()}
             self._gone, self._server.problems = gone, (self._refusal, *gone.values())
+            self._server.reloads.missing = len(gone)
 
     async def _list_on_demand(self) -> None:
         while True:
@@ -147,10 +149,12 @@ class Reloads:
         except ConfigError as error:
             log.error("configuration refused, the old one stays", faults=list(error.faults))
             self._server.configuration["refused"] = list(error.faults)
+            self._server.reloads.count(is_good=False)
             self._refusal.set(f"the configuration was refused, the old one stays: {'; '.join(error.faults)}")
             return
         self._refused = None
         self._report()
+        self._server.reloads.count(is_good=True)
         waiting = needs_restart(before, settings)
         for knob in waiting:
             log.warning("knob keeps its old value until a restart", knob=knob)

@@ -96,11 +96,12 @@ class Inherited:
     views of ``discovery`` give their last digests, and their listings where there is ``learned``. ``same_catalogs``
     says that their catalogs are the successor's, too, ``same_names`` that tools are listed in the same manner, and
     ``same_callers`` that the same callers may have streams, with the same views. A late response may still quote one of
-    ``secrets``.
+    ``secrets``. ``gate`` is the predecessor's where there is no ``learned``: its counters go on.
     """
 
     auth: ServiceAuth | None = None
     learned: Learned | None = None
+    gate: BackendGate | None = None
     dialect: str = "auto"
     secrets: tuple[str, ...] = ()
     discovery: Discovery | None = None

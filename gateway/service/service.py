@@ -47,6 +47,7 @@ from gateway.service.mount import NOTHING, Inherited, Learned, Mount, ServiceAut
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import SigningKeys
 from gateway.store import ResourceStore, Store
+from gateway.telemetry.cells import name_tools
 from gateway.text import masked_url, secrets_in
 from gateway.web.rest import RestProjector
 from gateway.web.site import Site
@@ -88,9 +89,10 @@ class Service:
         self.access = Access(settings.auth, settings.resource, per_caller=per_caller, own_languages=own_languages)
         self.auth = ServiceAuth(settings, self._store, inherited.auth)
         self.learned = inherited.learned or Learned(BackendGate(settings.connections))
-        backend, tls = settings.backend, backend_tls(settings)
-        digest = self._modes.calls.answers_challenges
-        self.outbound = open_transport(settings, tls, HEADERS, mount.held.reserve, digest=digest)
+        backend = settings.backend
+        tls, reserve = backend_tls(settings), mount.held.reserve
+        self.certificate_end = tls.certificate_end()
+        self.outbound = open_transport(settings, tls, HEADERS, reserve, digest=self._modes.calls.answers_challenges)
         self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets())
@@ -162,6 +164,7 @@ class Service:
         return Inherited(
             auth=self.auth if same_issuers else None,
             learned=self.learned if same_backend else None,
+            gate=None if same_backend else self.learned.gate,
             dialect=self.reader.dialect if same_backend else "auto",
             secrets=self.secrets,
             discovery=self.discovery,
@@ -207,7 +210,7 @@ class Service:
             "path": f"{self.settings.mount}/mcp",
             "tools": None if catalog is None else len(catalog.tools),
             "quarantined": None if catalog is None else len(catalog.quarantined),
-            "listing_age": None if catalog is None else self.discovery.age(),
+            "listing_age": None if catalog is None else round(self.discovery.age(), 1),
             "problems": [asdict(problem) for problem in found if problem.cause],
             "jobs": [*self.background.describe(), *issuers.background.describe()],
         }
@@ -237,6 +240,8 @@ class Service:
         if inherited.discovery is not None:
             listings = inherited.learned is not None
             self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
+            if inherited.gate is not None:
+                self.learned.gate.breaker.openings += inherited.gate.breaker.openings
         heartbeat = settings.mcp.heartbeat
         subscriptions.follow(self.discovery, min(MAX_INTERVAL, heartbeat), heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
@@ -330,8 +335,9 @@ class Service:
         )  # fmt: skip
 
     def _prepare_pages(self, catalog: Catalog) -> None:
-        """Render the first pages of a catalog before a client asks for them."""
+        """Render the first pages of a catalog before a client asks for them, and name its tools in the metrics."""
         knobs = self.settings.catalog
+        name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names) if knobs.search else catalog.names)
         shared = self.discovery.current(SHARED) if self._modes.lists_per_caller else catalog
         catalog = SEARCH_CATALOG if knobs.search else catalog
         projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]

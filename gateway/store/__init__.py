@@ -113,9 +113,16 @@ class Store(Protocol):
 
 
 class ServerStore(Store, Protocol):
-    """Hold the store of the process, which the server opens and closes. ``problem`` says whether it is unavailable."""
+    """Hold the store of the process, which the server opens and closes. ``problem`` says whether it is unavailable.
+    ``commands`` counts what was sent to a shared store, ``leased`` the permits that were taken from it to be used."""
 
     problem: Problem
+
+    @property
+    def commands(self) -> int: ...
+
+    @property
+    def leased(self) -> int: ...
 
     async def open(self) -> None:
         """Connect, and try for a bounded time. A store that does not answer is not an error: it is unavailable until it

@@ -83,6 +83,14 @@ class RedisStore:
     def from_settings(cls, settings: StoreSettings) -> RedisStore:
         return cls(make_client(settings), settings.when_away)
 
+    @property
+    def commands(self) -> int:
+        return self._link.commands
+
+    @property
+    def leased(self) -> int:
+        return sum(lease.count for lease in self._leases.values())
+
     async def open(self) -> None:
         await self._link.open()
 

@@ -75,6 +75,8 @@ class Link:
         self.unavailable = "it was not asked yet"
         """Why Redis is unavailable, "" while it is available."""
         self.problem = Problem(self.unavailable, time_after())
+        self.commands = 0
+        """How many commands were sent, but for notices and signs of life."""
         self.replicas = 1
         """How many replicas there were when Redis was heard of last."""
         self.other_since = -math.inf
@@ -191,6 +193,7 @@ class Link:
     async def _attempt(self, command: Callable[[], Awaitable[Answer]], limit: float) -> Answer:
         if self.unavailable:
             raise Unavailable(self.unavailable)
+        self.commands += 1
         try:
             return await _within(limit, command())
         except Exception as error:  # noqa: BLE001, a server that talks nonsense makes redis-py raise anything

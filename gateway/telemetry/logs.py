@@ -66,6 +66,7 @@ class Lines:
         self._waiting: list[bytes] = []
         self._size = 0
         self._lost = 0
+        self.lost = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
@@ -77,6 +78,7 @@ class Lines:
             size = len(raw) + 1
             if self._size + size > self._most:
                 self._lost += 1
+                self.lost += 1
                 return
             self._size += size
             if not self._waiting:
@@ -203,6 +205,11 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto", work
     # By default, these two write to standard error, and wait where its reader is slow.
     logging.captureWarnings(True)
     sys.unraisablehook = _log_unraisable
+
+
+def lines_lost() -> int:
+    """Return how many lines could not be written since the start."""
+    return 0 if _lines is None else _lines.lost
 
 
 def write_info(event: str, fields: dict[str, Any]) -> None:

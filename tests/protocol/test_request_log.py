@@ -186,14 +186,26 @@ async def test_a_refusal_and_an_unknown_tool_have_the_word_of_their_error(client
     ]
 
 
-async def test_a_batch_shows_its_first_failure(client: Client) -> None:
+@each("path", ["/jsonrpc", "/mcp"])
+async def test_each_message_of_a_batch_has_a_line_and_the_batch_has_one(client: Client, path: str) -> None:
+    names, method = ("void", "fail", "no_such", "void"), "tools/call" if path == "/mcp" else ""
     calls = [
-        {"jsonrpc": "2.0", "id": n, "method": name, "params": {}} for n, name in enumerate(("void", "fail", "void"))
+        {"jsonrpc": "2.0", "id": n, "method": method or name, "params": {"name": name} if method else {}}
+        for n, name in enumerate(names)
     ]
     with capture_logs() as logs:
-        await client.post("/jsonrpc", calls)
-    (line,) = lines_in(logs)
-    assert line["outcome"] == "execution_error"
+        answer = await client.post(path, [*calls, {"jsonrpc": "2.0"}], legacy_headers("2025-03-26"))
+    lines = lines_in(logs)
+    unknown = "tool_not_found" if method else "method_not_found"
+    assert [(line["method"], line["tool"], line["outcome"], line["status"]) for line in lines] == [
+        ("tools/call", "void", "ok", 0),
+        ("tools/call", "fail", "execution_error", 0),
+        ("tools/call", "no_such", unknown, 0),
+        ("tools/call", "void", "ok", 0),
+        ("", "", "invalid_request", 0),
+        ("batch", "", "ok", 200),
+    ]
+    assert {line["request_id"] for line in lines} == {answer.headers["X-Request-Id"]}
 
 
 LONG: Final = "\u202e\x1b[2J\x9b1m\u2028\n" + "A" * 5000
@@ -217,13 +229,12 @@ async def test_what_strangers_choose_is_cut_and_has_no_control_characters(client
 
 
 WRITE: Final = """
-import time
-from gateway.telemetry import logs, request_log
+from gateway.telemetry import logs, record as records
 logs.configure("info", {format!r})
 for path in ("/mcp", "/a b=c", "/half\\ud800"):
-    record = request_log.RequestRecord("id-1", "POST", path, "crm", "modern", "tools/call", "add", status=200)
+    record = records.Record("id-1", "POST", path, "crm", "modern", "tools/call", "add", status=200)
     record.client = "pro\\nbe"
-    request_log.write(record, time.perf_counter())
+    records.end(record)
 """
 
 

@@ -130,7 +130,10 @@ def admin(unready: str | None) -> AdminHandler:
     async def refresh_listings() -> str:
         return ""
 
-    return AdminHandler(lambda: unready, tuple, refresh_listings)
+    async def metrics(accept: str) -> tuple[bytes, str]:
+        return accept.encode(), "text/plain"
+
+    return AdminHandler(lambda: unready, tuple, refresh_listings, metrics)
 
 
 def test_probes_ask_for_paths_of_the_admin_port(container: dict[str, Any]) -> None:

@@ -185,7 +185,7 @@ def test_expressions_are_found_wherever_they_are_written() -> None:
     patterns = [str(expression) for expression in expressions()]
     assert len(patterns) > 50
     for known in (
-        "request_log: '(?!ff|00.{54})",
+        "trace_context: '(?!ff|00.{54})",
         "authenticator: \"([A-Za-z0-9!#$%&'*+.^_`|~-]+) +([A-Z",
     ):
         assert any(known in pattern for pattern in patterns), known

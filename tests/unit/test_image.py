@@ -27,10 +27,13 @@ CONFIG = ROOT / "config" / "gateway.yaml"
 
 
 def admin(unready: str | None) -> AdminHandler:
-    async def renew() -> str:
+    async def refresh_listings() -> str:
         return ""
 
-    return AdminHandler(lambda: unready, tuple, renew)
+    async def metrics(accept: str) -> tuple[bytes, str]:
+        return accept.encode(), "text/plain"
+
+    return AdminHandler(lambda: unready, tuple, refresh_listings, metrics)
 
 
 def test_every_stage_is_made_from_the_base_that_the_build_names() -> None:

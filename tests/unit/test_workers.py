@@ -15,6 +15,7 @@ from gateway.http_server.accepting import bind
 from gateway.process.link import VARIABLE, NotAWorker, inherit
 from gateway.process.parent import Parent
 from gateway.process.worker import Worker
+from gateway.telemetry.merging import Totals
 from tests.parent import (
     GROUND,
     MANY,
@@ -134,7 +135,7 @@ async def test_who_gives_up_a_refresh_leaves_the_workers_ready(tmp_path: Path) -
 async def test_a_worker_that_is_to_stop_as_it_begins_to_start_ends(tmp_path: Path) -> None:
     command = (sys.executable, "-S", "-c", SCRIPT, str(tmp_path))
     for turns in range(6):
-        worker = Worker(1, await bind("127.0.0.1", 0), command, lambda failures: 0.01, lambda: True)
+        worker = Worker(1, await bind("127.0.0.1", 0), command, lambda failures: 0.01, lambda: True, Totals())
         running = asyncio.create_task(worker.keep_running(must_serve=False))
         for _ in range(turns):
             await asyncio.sleep(0)
