@@ -42,7 +42,7 @@ class Budget:
         """Count one request of a caller. Raise :class:`RateLimited` with the seconds to wait."""
         permit = self._permit(caller.principal is not None, caller.key)
         if wait := await permit.take():
-            RECORD.get().limit = self._name.replace(" ", "_")
+            RECORD.get().note_limit(self._name.replace(" ", "_"))
             raise RateLimited(
                 f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=ceil(wait)
             )
@@ -139,7 +139,7 @@ def read_rate(text: str, name: str) -> Rate:
 
 def _quota(rate: Rate, permit: Permit, wait: float) -> Quota:
     if wait:
-        RECORD.get().limit = "tool" if rate.name == "tool" else "invocation"
+        RECORD.get().note_limit("tool" if rate.name == "tool" else "invocation")
     left, full_in = permit.remaining()
     return Quota(rate, left, ceil(full_in), ceil(wait))
 
@@ -165,7 +165,7 @@ class ConcurrencyLimit:
         key = caller.key
         held = self._held.get(key, 0)
         if held >= self.most:
-            RECORD.get().limit = "concurrency"
+            RECORD.get().note_limit("concurrency")
             raise CallLimited(
                 f"Too many calls at once: at most {self.most} may be under way. This call was not made. "
                 "Wait until another one is answered, then call again",
@@ -198,7 +198,7 @@ class StreamLimit:
     def check(self, caller: Caller) -> None:
         """Raise :class:`RateLimited` where the caller has ``most`` streams open."""
         if not self.has_room(caller):
-            RECORD.get().limit = "streams"
+            RECORD.get().note_limit("streams")
             raise RateLimited(f"Too many open streams, at most {self.most}", retry_after=10)
 
     @contextmanager

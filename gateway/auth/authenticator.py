@@ -192,7 +192,7 @@ class Authenticator:
             raise self._unauthorized(error) from None
         except InvalidProof as error:
             self._log_refusal("proof refused", str(error), presented.address)
-            _note("invalid_proof")
+            RECORD.get().note_refused_token("invalid_proof")
             raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scheme="DPoP") from None
 
     def _log_refusal(self, event: str, reason: str, address: str) -> None:
@@ -201,18 +201,13 @@ class Authenticator:
             log.info(event, reason=reason, address=address, **more)
 
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:
-        _note("expired" if error.expired else "invalid_token")
+        RECORD.get().note_refused_token("expired" if error.expired else "invalid_token")
         message = EXPIRED if error.expired else BAD_TOKEN
         return Unauthorized(message, error="invalid_token", scheme=self.scheme)
 
     def _malformed(self, message: str) -> MalformedAuthorization:
-        _note("malformed")
+        RECORD.get().note_refused_token("malformed")
         return MalformedAuthorization(message, error="invalid_request", scheme=self.scheme)
-
-
-def _note(reason: str) -> None:
-    """Note that the request's token is refused. The ``reason`` is one of a few words."""
-    RECORD.get().token_refused = reason
 
 
 def _digest(raw: str) -> bytes:

@@ -16,7 +16,7 @@ from gateway.backend.queue import LISTING, FairQueue, NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.http_client.response import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
 from gateway.http_client.transport import Transport
-from gateway.telemetry.record import CANCELLED, RECORD, ServiceExchange
+from gateway.telemetry.record import CANCELLED, RECORD
 
 _ANSWERS: Final = (AnswerTooLarge, BadHttp)
 """Failures of exchanges that the service did answer."""
@@ -70,7 +70,7 @@ class CallAdmission:
             try:
                 slot = await self._queue.take(caller, tool, min(self._queue_timeout, max(0.0, timeout)))
             finally:
-                _record().queue_time += time.perf_counter() - began
+                _record().note_wait(time.perf_counter() - began)
         answered = False
         try:
             if waited:
@@ -91,9 +91,11 @@ class CallAdmission:
                     self._breaker.fail(caller, tool, error, time.perf_counter() - sent_at)
                 raise
             finally:
-                record, seconds = _record(), time.perf_counter() - sent_at
-                record.exchanges.append(ServiceExchange(sent_at, seconds, failure))
-                record.service_time += seconds
+                record = _record()
+                if record.sent_at:
+                    record.keep_exchange()
+                record.sent_at, record.failure = sent_at, failure
+                record.service_time += time.perf_counter() - sent_at
             answered = True
             if not self._breaker.is_calm:
                 self._breaker.succeed(tool)

@@ -117,5 +117,5 @@ class Attempts(Struct, eq=False):
         if reason in BUDGETED and not self.budget.spend():
             return False
         self._sent_again_for |= {reason}
-        RECORD.get().resends += 1
+        RECORD.get().note_resend()
         return True

@@ -11,6 +11,7 @@ side. There are no HTTP requests to hang up and no headers, so that
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any, Final
@@ -129,7 +130,7 @@ class Conversation:
 
     async def _answer(self, value: Any, id: Id | None) -> None:
         """Answer one request or batch, and log it."""
-        record = Record(records.new_id(), surface="stdio")
+        record = Record(records.new_id(), surface="stdio", started=time.perf_counter())
         RECORD.set(record)
         try:
             reply = await self._ask(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from typing import Any, Final
 
 SLICE: Final = 0.005
@@ -75,34 +75,39 @@ def run_at_once(steps: Generator[None, None, Any]) -> Any:
 
 
 # Measure how long the event loop is held: how late a timer fires.
-_WINDOW: Final = 7.5
-"""Seconds of each of the two windows whose maximum is kept."""
-_LOOK: Final = 0.1
+_LOOK: Final = 0.25
+"""Seconds from one timer to the next."""
+_LOOKS: Final = 30
+"""Timers of each of the two windows whose maximum is kept."""
 
 
 class LoopLag:
-    """Hold the longest delay of a timer in the last two windows. ``clock`` is monotonic seconds."""
+    """Hold the longest delay of a timer in the last 7.5 to 15 seconds, once it is started. It ends with the loop."""
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._clock = clock
-        self._pause = pause
-        self._before = self._now = 0.0
+    def __init__(self) -> None:
+        self._before = self._now = self._due = 0.0
+        self._looks = 0
 
     @property
     def seconds(self) -> float:
         return max(self._before, self._now)
 
-    async def measure(self) -> None:
-        """Measure until cancelled."""
-        began = self._clock()
-        while True:
-            due = self._clock() + _LOOK
-            await self._pause(_LOOK)
-            now = self._clock()
-            self._now = max(self._now, now - due)
-            if now - began >= _WINDOW:
-                self._before, self._now, began = self._now, 0.0, now
+    def start(self) -> None:
+        """Start to measure in the running event loop."""
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + _LOOK
+        self._timer = loop.call_at(self._due, self._look, loop)
+
+    def stop(self) -> None:
+        """Measure no more."""
+        if self._due:
+            self._timer.cancel()
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        self._now = max(self._now, now - self._due)
+        self._looks += 1
+        if not self._looks % _LOOKS:
+            self._before, self._now = self._now, 0.0
+        self._due = now + _LOOK
+        self._timer = loop.call_at(self._due, self._look, loop)

@@ -173,7 +173,7 @@ class Invocation:
         if state is None:
             quota = await self._budget.spend(caller, tool)
             if quota.wait:
-                return Call(caller, tool, {}, extras, quota, self._execute)
+                return Call(caller, tool, {}, extras, quota, self._execute)  # it will not be made
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
             target, call_arguments = await self._target(caller, builtin, call_arguments)
@@ -186,6 +186,7 @@ class Invocation:
             quota = await self._budget.spend_tool(caller, target) or quota
         if extras is not None and not target.is_plain:
             extras = _usable_extras(target, extras)
+        record.ran = quota is None or not quota.wait
         return Call(caller, target, call_arguments, extras, quota, self._execute)
 
     async def _target(
@@ -214,7 +215,6 @@ class Invocation:
         tool, refusal, held = call.tool, call.fault, None
         if refusal is not None:
             return _noted(Outcome(tool, fault=refusal))
-        RECORD.get().ran = True
         try:
             try:
                 held = self._concurrency.begin_call(call.caller)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError
-from gateway.jsonrpc import BadMessage, Id, Request
+from gateway.jsonrpc import BadMessage, Id
 from gateway.mcp.legacy import VERSIONS as LEGACY_VERSIONS
 from gateway.mcp.legacy import Legacy
 from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
@@ -66,8 +66,7 @@ class Endpoint:
             return await _refuse(error, error.id)
         record = RECORD.get()
         record.method = message.method
-        if type(message) is Request:
-            record.rpc_id = message.id
+        record.rpc_id = message.id
         era: Modern | Legacy
         if self.modern.claims_message(message, mcp_request.headers, LEGACY_VERSIONS):
             era, record.era = self.modern, "modern"

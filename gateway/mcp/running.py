@@ -19,7 +19,7 @@ from gateway.mcp.elicitation import PendingElicitations
 from gateway.mcp.messages import Events
 from gateway.store import Store
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.record import RECORD, count_exchanges
+from gateway.telemetry.record import RECORD, count_late_exchanges
 from gateway.units import format_duration
 
 Result = TypeVar("Result")
@@ -81,7 +81,7 @@ class RunningCalls:
                 del self._running[key]
             memory.end()
             if record.ended:
-                count_exchanges(record)
+                count_late_exchanges(record)
             if not task.cancelled():
                 task.exception()  # read it, or asyncio logs it as never retrieved
 

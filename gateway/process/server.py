@@ -90,7 +90,7 @@ class Server:
         await self._open_store()
         try:
             await self.reload(self.settings)
-            self.background.start("event loop", self.lag.measure)
+            self.lag.start()
             if admin:
                 handler = AdminHandler(self.unready, lambda: [self.status()], self.refresh_listings, self.metrics)
                 port = await listen_for_probes(handler, server, self.held)
@@ -173,6 +173,7 @@ class Server:
             port.drain()
         if self.port:  # else nobody was served yet
             await asyncio.sleep(self.settings.server.drain_delay)
+        self.lag.stop()
         await self.background.stop()
         for service in self.services.values():
             await service.background.stop()

@@ -33,7 +33,9 @@ class ServerSettings(Section):
         "Address to bind the admin port to. Probes from other machines, as in Kubernetes, need another one.",
         min_length=1,
     )
-    admin_port: int = knob(9090, "Port of /livez, /readyz, /status, /refresh. It must not be public.", ge=0, le=65535)
+    admin_port: int = knob(
+        9090, "Port of /livez, /readyz, /metrics, /status, /refresh. It must not be public.", ge=0, le=65535
+    )
     public_url: str | None = knob(
         None,
         "URL under which clients reach the gateway, for example https://gw.example.com, without the /mcp or /crm/mcp "

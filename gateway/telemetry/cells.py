@@ -21,10 +21,16 @@ Exemplars: TypeAlias = dict[tuple[Key, int], tuple[str, float, float]]
 
 BUCKETS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Bounds of the buckets in seconds, as OpenTelemetry's conventions for MCP have them."""
+REQUEST: Final = "request"
+"""Mark in place of a family: a cell for all that each request counts, from which several families are made. Its labels
+are service, surface, method, outcome, error code, revision, and the tool that was called, "" for none. Its numbers are
+a histogram of the whole time, and one of the exchange with the service, of calls with a single good one."""
+SUM: Final = len(BUCKETS) + 1
+SENT: Final = SUM + 1
+SENT_SUM: Final = SENT + SUM
+NOTHING: Final = (0,) * SUM
 OPERATION: Final = "mcp_server_operation_duration_seconds"
-"""Also counts the requests: its labels are service, surface, method, outcome, error code and revision."""
 TOOL: Final = "mcp_gateway_tool_calls_total"
-"""Calls that went well, calls that failed, and the seconds of both, by service and tool."""
 EXCHANGE: Final = "rpc_client_call_duration_seconds"
 QUEUE_WAIT: Final = "mcp_gateway_queue_wait_seconds"
 INTROSPECTION: Final = "mcp_gateway_introspection_duration_seconds"
@@ -45,8 +51,8 @@ METHODS: Final = {method: method for method in _METHODS} | {"batch": ""}
 
 CELLS: Final[Cells] = {}
 EXEMPLARS: Final[Exemplars] = {}
-TOOLS: Final[dict[str, dict[str, bool]]] = {}
-"""By service the tools that are counted by name, and whether each was called."""
+TOOLS: Final[dict[str, dict[str, str]]] = {}
+"""By service the tools that are counted by name, each with itself."""
 
 
 def count(family: str, *labels: str) -> None:
@@ -60,11 +66,12 @@ def count(family: str, *labels: str) -> None:
 def name_tools(service: str, tools: Iterable[str]) -> None:
     """Count the first tools of a catalog by their names, :data:`MOST_TOOLS` at most. A tool of an earlier catalog keeps
     its name once it was called: no counter goes back."""
-    named: dict[str, bool] = {tool: called for tool, called in TOOLS.get(service, {}).items() if called}
+    called = {key[7] for key in CELLS if key[0] == REQUEST and key[1] == service}
+    named = {tool: tool for tool in TOOLS.get(service, ()) if tool in called}
     for tool in tools:
         if len(named) == MOST_TOOLS:
             break
-        named.setdefault(tool, False)
+        named.setdefault(tool, tool)
     TOOLS[service] = named
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.telemetry.cells import Cells, Exemplars, Key
+from gateway.telemetry.cells import REQUEST, Cells, Exemplars, Key
 from gateway.telemetry.families import BY_NAME
 from gateway.telemetry.metrics import Snapshot
 
@@ -90,7 +90,7 @@ class Totals:
 
 
 def _is_counted(key: Key) -> bool:
-    return key[0] in BY_NAME and BY_NAME[key[0]].kind != "gauge"
+    return key[0] == REQUEST or (key[0] in BY_NAME and BY_NAME[key[0]].kind != "gauge")
 
 
 def _added(one: list[float] | None, other: list[float]) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
+from operator import add
 from typing import Any, Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -62,33 +63,41 @@ class _Collector:
         self._exemplars: dict[tuple[str, ...], dict[int, Exemplar]] = {}
         for key, cell in found.items():
             name, *labels = key
+            if name == cells.REQUEST:
+                if labels[0] in services:
+                    self._add_request(key, cell, exemplars)
+                continue
             family = BY_NAME.get(name)  # a worker may be of another version during an upgrade
             if family is None or (family.labels[:1] == ("service",) and labels[0] not in services):
                 continue
-            if name == cells.OPERATION:
-                self._add_operation(key, cell, exemplars)
-            elif name == cells.TOOL:
-                service, tool = labels
-                self._lines[name][service, tool, "ok"] = [cell[0]]
-                self._lines[name][service, tool, "failed"] = [cell[1]]
-                self._lines[_SECONDS][service, tool] = [cell[2]]
-            elif name == cells.EXCHANGE:
-                self._lines[name][labels[0], "jsonrpc", *labels[1:]] = cell
+            if name == cells.EXCHANGE:
+                self._add(name, (labels[0], "jsonrpc", *labels[1:]), cell)
             else:
                 self._lines[name][tuple(labels)] = cell
 
-    def _add_operation(self, key: Key, cell: list[float], exemplars: Exemplars) -> None:
-        _, service, surface, method, outcome, code, revision = key
-        requests = self._lines[_REQUESTS].setdefault((service, surface, outcome), [0])
-        requests[0] += sum(cell[:-1])
+    def _add(self, name: str, labels: tuple[str, ...], cell: list[float]) -> None:
+        """Add a cell to a line, which several cells may have."""
+        line = self._lines[name].get(labels)
+        self._lines[name][labels] = cell if line is None else [*map(add, line, cell)]
+
+    def _add_request(self, key: Key, cell: list[float], exemplars: Exemplars) -> None:
+        _, service, surface, method, outcome, code, revision, tool = key
+        whole, sent = cell[: cells.SENT], cell[cells.SENT :]
+        count = sum(whole[:-1])
+        self._add(_REQUESTS, (service, surface, outcome), [count])
+        if any(sent):
+            self._add(cells.EXCHANGE, (service, "jsonrpc", "", ""), sent)
+        status = "" if surface == _REST else code
+        error = _error_type(surface, outcome, status)
+        if tool and outcome not in _CANCELLING:
+            self._add(cells.TOOL, (service, tool, "ok"), [0 if error else count])
+            self._add(cells.TOOL, (service, tool, "failed"), [count if error else 0])
+            self._add(_SECONDS, (service, tool), whole[-1:])
         if not method:
             return
-        status = "" if surface == _REST else code
         network = ("pipe", "") if surface == "stdio" else ("tcp", "http")
-        error = _error_type(surface, outcome, status)
         labels = (service, surface, method, _OPERATIONS.get(method, ""), error, status, revision, *network)
-        line = self._lines[cells.OPERATION].setdefault(labels, [0] * len(cell))
-        line[:] = map(sum, zip(line, cell, strict=True))  # two outcomes may be one type of error
+        self._add(cells.OPERATION, labels, whole)
         for bucket in range(len(_BOUNDS)):
             if (kept := exemplars.get((key, bucket))) is not None:
                 trace_id, seconds, at = kept

@@ -13,56 +13,17 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import Struct, field
 from multidict import MultiMapping, istr
 
-from gateway.errors import GatewayError, InputRequired, ToolFault
+from gateway.errors import GatewayError, ToolFault
 from gateway.telemetry import cells, logs
+from gateway.telemetry.cells import BUCKETS, CELLS, METHODS, TOOLS
+from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.telemetry.trace_context import Trace, is_sampled, trace_id
 from gateway.text import printable
-
-
-# Count the memory that one exchange with a client takes: its body, what is made of it, and the service's response.
-class Room(Protocol):
-    """Count what all exchanges take: :class:`gateway.http_server.held_bytes.HeldBytes`."""
-
-    def take(self, owner: str, size: int, own: int, *, is_text: bool) -> bool: ...
-
-    def remove(self, owner: str, size: int) -> None: ...
-
-
-class ExchangeMemory(Struct, eq=False, gc=False):
-    """Count ``size`` bytes of one exchange, until its ``users`` have ended: itself, and tasks that may outlive it.
-    Without a ``room`` nothing is counted."""
-
-    room: Room | None = None
-    owner: str = ""
-    size: int = 0
-    users: int = 1
-
-    def take(self, size: int, *, is_text: bool = False) -> bool:
-        """Count bytes that are taken from now on. Return False where there is no room: they must not be taken. There is
-        more room for a response that ``is_text``: its call was made, and its bytes were counted while they came."""
-        if size and self.room is not None and self.users:
-            if not self.room.take(self.owner, size, self.size, is_text=is_text):
-                return False
-            self.size += size
-        return True
-
-    def shrink(self, size: int) -> None:
-        """Note that only ``size`` bytes are taken now, if that is less than before."""
-        if self.room is not None and size < self.size:
-            self.room.remove(self.owner, self.size - size)
-            self.size = size
-
-    def end(self, _: object = None) -> None:
-        """Note that one of the users has ended."""
-        self.users -= 1
-        if not self.users:
-            self.shrink(0)
-
 
 REQUEST_ID: Final[str] = istr("X-Request-Id")
 OK: Final = "ok"
@@ -71,6 +32,7 @@ CLIENT_CLOSED: Final = "left"
 CANCELLED: Final = "cancelled"
 TOOL_ERROR: Final = "tool_error"
 """The outcome of a call that was made, and whose result the service itself marks with ``isError``."""
+_LEFT: Final = (CLIENT_CLOSED, CANCELLED)
 BATCH: Final = "batch"
 """The method of a record that stands for a whole batch."""
 CALL: Final = "tools/call"
@@ -130,16 +92,24 @@ class Record(Struct, eq=False):
     bytes_out: int = 0
     ran: bool = False
     queue_time: float = 0.0
-    exchanges: list[ServiceExchange] = field(default_factory=list)
     resends: int = 0
     limit: str = ""
     token_refused: str = ""
     consent: float = 0.0
+    sent_at: float = 0.0
+    failure: str = ""
+    failure_code: int = 0
+    earlier: tuple[ServiceExchange, ...] = ()
+    is_plain: bool = True
     counted: int = 0
-    """How many of the ``exchanges`` the metrics have."""
 
-    def __post_init__(self) -> None:
-        self.started = self.started or time.perf_counter()
+    @property
+    def exchanges(self) -> tuple[ServiceExchange, ...]:
+        """Return the exchanges of a call with the service. Nearly each has one, for which no object is made."""
+        if not self.sent_at:
+            return self.earlier
+        seconds = self.service_time - sum(one.seconds for one in self.earlier)
+        return (*self.earlier, ServiceExchange(self.sent_at, seconds, self.failure, self.failure_code))
 
     @property
     def seconds(self) -> float:
@@ -156,7 +126,7 @@ class Record(Struct, eq=False):
         return Record(
             self.request_id, self.http, self.path, self.service, self.era, client=self.client, issuer=self.issuer,
             subject=self.subject, trace=self.trace, memory=self.memory, surface=self.surface, revision=self.revision,
-            address=self.address, client_id=self.client_id,
+            address=self.address, client_id=self.client_id, started=time.perf_counter(),
         )  # fmt: skip
 
     def note_outcome(self, outcome: str) -> None:
@@ -169,11 +139,33 @@ class Record(Struct, eq=False):
         passed = error.service_error if isinstance(error, ToolFault) else None
         self.code = passed.code if passed else error.code
 
+    def keep_exchange(self) -> None:
+        """Keep the last exchange, because another one ended."""
+        self.earlier, self.sent_at, self.failure_code, self.is_plain = self.exchanges, 0.0, 0, False
+
     def note_failure(self, error: str, code: int = 0) -> None:
-        """Note why the last exchange with the service failed, as in a :class:`ServiceExchange`. The first reason
-        counts."""
-        if self.exchanges and not self.exchanges[-1].error:
-            self.exchanges[-1].error, self.exchanges[-1].code = error, code
+        """Note why the last exchange failed, as in a :class:`ServiceExchange`. The first reason counts."""
+        self.is_plain = False
+        if not self.failure:
+            self.failure, self.failure_code = error, code
+
+    def note_wait(self, seconds: float) -> None:
+        """Note a wait for a turn."""
+        self.queue_time += seconds
+        self.is_plain = False
+
+    def note_resend(self) -> None:
+        """Note that the call is sent once more."""
+        self.resends += 1
+        self.is_plain = False
+
+    def note_limit(self, limit: str) -> None:
+        """Note which limit refuses the request: a word of ours."""
+        self.limit, self.is_plain = limit, False
+
+    def note_refused_token(self, reason: str) -> None:
+        """Note why the request's token is refused: a word of ours."""
+        self.token_refused, self.is_plain = reason, False
 
     def note_introspection(self, seconds: float) -> None:
         """Note that an issuer was asked about the caller's token. Requests with the same token wait for one answer."""
@@ -214,29 +206,52 @@ RECORD: Final[ContextVar[Record]] = ContextVar("request", default=_NOBODY)
 
 
 def end(record: Record) -> None:
-    """End a record, once: each sink reads it now, and nothing that is noted later reaches a sink but an exchange."""
+    """End a record, once: write its line, count it, and give it to each sink. Nothing that is noted later reaches one
+    of these, but an exchange: :func:`count_late_exchanges`."""
     record.ended = time.perf_counter()
+    if logs.threshold <= logs.INFO:
+        logs.write_info("request", record.fields())
+    _count(record)
     for sink in SINKS:
         sink(record)
 
 
-def _write_line(record: Record) -> None:
-    if logs.threshold <= logs.INFO:
-        logs.write_info("request", record.fields())
-
-
 def _count(record: Record) -> None:
-    """Count a request, its exchanges with the service, and the call of a tool that ran and was answered."""
-    outcome, code, seconds = record.outcome or OK, record.code, record.ended - record.started
-    method, label = cells.METHODS.get(record.method, cells.OTHER), cells.code_label(code) if code else ""
-    key = (cells.OPERATION, record.service, record.surface, method, outcome, label, record.revision)
-    bucket = _observe(key, seconds)
+    """Count a request, its one exchange with the service, and the call of a tool that ran: all in one cell, because
+    each request comes through here."""
+    seconds, sent = record.ended - record.started, record.service_time
+    key = (
+        cells.REQUEST,
+        record.service,
+        record.surface,
+        METHODS.get(record.method, cells.OTHER),
+        record.outcome or OK,
+        cells.code_label(record.code) if record.code else "",
+        record.revision,
+        (TOOLS[record.service].get(record.tool, cells.OTHER) if record.service in TOOLS else cells.OTHER)
+        if record.ran
+        else "",
+    )
+    cell = CELLS.get(key)
+    if cell is None:
+        cell = CELLS[key] = [0, *cells.NOTHING, 0, *cells.NOTHING]
+    bucket = 0 if seconds <= 0.01 else bisect_left(BUCKETS, seconds)
+    cell[bucket] += 1
+    cell[cells.SUM] += seconds
+    if sent and record.is_plain and not record.failure:
+        cell[cells.SENT if sent <= 0.01 else cells.SENT + bisect_left(BUCKETS, sent)] += 1
+        cell[cells.SENT_SUM] += sent
+    elif sent or not record.is_plain:
+        _count_rest(record)
     if record.trace is not None and record.sampled:
         cells.EXEMPLARS[key, bucket] = trace_id(record.trace), seconds, time.time()
-    if record.exchanges:
-        count_exchanges(record)
-    if record.ran and outcome not in (CLIENT_CLOSED, CANCELLED):
-        _count_tool(record, outcome != OK and (outcome != InputRequired.slug or code != 0))
+    if record.outcome in _LEFT:
+        record.counted = len(record.exchanges)
+
+
+def _count_rest(record: Record) -> None:
+    """Count what few requests have."""
+    _count_exchanges(record)
     if record.token_refused:
         cells.count(cells.TOKENS, record.service, record.token_refused)
     if record.limit:
@@ -247,39 +262,30 @@ def _count(record: Record) -> None:
         cells.count(cells.RESENDS, record.service)
 
 
-def _count_tool(record: Record, failed: bool) -> None:
-    named, tool = cells.TOOLS.get(record.service), record.tool
-    if named is not None and tool in named:
-        named[tool] = True
-    else:
-        tool = cells.OTHER
-    key = (cells.TOOL, record.service, tool)
-    if (cell := cells.CELLS.get(key)) is None:
-        cell = cells.CELLS[key] = [0, 0, 0.0]
-    cell[failed] += 1
-    cell[2] += record.ended - record.started
+def count_late_exchanges(record: Record) -> None:
+    """Count the exchanges of a call that went on when its client had left, and its record had ended."""
+    if record.outcome in _LEFT:
+        _count_exchanges(record)
 
 
-def count_exchanges(record: Record) -> None:
-    """Count the exchanges that are new since the last time: a call may outlive its request."""
+def _count_exchanges(record: Record) -> None:
     for one in record.exchanges[record.counted :]:
         label = cells.code_label(one.code) if one.code else ""
         _observe((cells.EXCHANGE, record.service, label or one.error, label), one.seconds)
-    record.counted = len(record.exchanges)
 
 
 def _observe(key: cells.Key, seconds: float) -> int:
     """Add a value to a histogram. Return the number of its bucket."""
-    if (cell := cells.CELLS.get(key)) is None:
-        cell = cells.CELLS[key] = [0] * (len(cells.BUCKETS) + 1) + [0.0]
-    bucket = bisect_left(cells.BUCKETS, seconds)
+    if (cell := CELLS.get(key)) is None:
+        cell = CELLS[key] = [0] * (len(BUCKETS) + 1) + [0.0]
+    bucket = bisect_left(BUCKETS, seconds)
     cell[bucket] += 1
     cell[-1] += seconds
     return bucket
 
 
-SINKS: Final[list[Callable[[Record], None]]] = [_write_line, _count]
-"""What reads each record at its end, in this order. None may raise."""
+SINKS: Final[list[Callable[[Record], None]]] = []
+"""What also reads each record at its end. None may raise, or wait."""
 
 
 def request_id(headers: MultiMapping[str], trace: Trace | None) -> str:

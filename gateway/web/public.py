@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
@@ -85,15 +86,14 @@ class PublicHandler:
             _end(exchange, error)
             raise
         exchange.record.status = response.status
-        if isinstance(response, EventStream):
+        if type(response) is Response:
+            exchange.record.bytes_out = len(response.body)
+            _end(exchange, None)
+        elif isinstance(response, EventStream):
             # This must not refer to the service: a stream of notices may outlive it.
             response.on_end = partial(_end, exchange)
             if response.notices:
                 _release(exchange)
-        else:
-            if isinstance(response, Response):
-                exchange.record.bytes_out = len(response.body)
-            _end(exchange, None)
         return response
 
     def refusal(self, request: HttpRequest, error: GatewayError) -> Response:
@@ -111,7 +111,8 @@ class PublicHandler:
         site = sites.get("") or sites.get(f"/{path[1:].partition('/')[0]}")
         trace = trace_of_http(request.headers) if PARENT in request.headers else None
         id = records.request_id(request.headers, trace)
-        record = Record(id, request.method, request.path, "" if site is None else site.name, trace=trace)
+        service = "" if site is None else site.name
+        record = Record(id, request.method, request.path, service, trace=trace, started=time.perf_counter())
         return Exchange(request, path, record, headers={records.REQUEST_ID: id}), site
 
     async def _answer_errors(self, exchange: Exchange, site: Site | None) -> Response | StreamedResponse:

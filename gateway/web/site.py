@@ -33,7 +33,7 @@ from gateway.jsonrpc.bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
-from gateway.telemetry.record import ExchangeMemory
+from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
