@@ -26,7 +26,7 @@ from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
-from gateway.telemetry import logs
+from gateway.telemetry import audit, logs
 
 TOKEN_VARIABLE: Final = "GATEWAY_TOKEN"  # noqa: S105, the name of a variable
 _ON_A_TERMINAL: Final = (
@@ -55,12 +55,15 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
         click.echo(_ON_A_TERMINAL, err=True)
     try:
         service = _with_token(service, token)
+        if settings.telemetry.audit.to == audit.STDOUT:
+            fail(UNUSABLE, "telemetry.audit.to: stdout belongs to the client here. Name a file")
         incoming, outgoing = claim_streams()
         logs.configure(settings.telemetry.log.level)
+        audit.start(settings.telemetry.audit)
         run(_serve_until_signal(service, token, incoming, outgoing))
     except ConfigError as error:
         fail(UNUSABLE, *error.faults)
-    except SecretError as error:
+    except (SecretError, audit.AuditFault) as error:
         fail(UNUSABLE, str(error))
     except OSError as error:
         fail(UNUSABLE, f"Standard input and output must be open: {error.strerror}")

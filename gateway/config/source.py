@@ -43,7 +43,7 @@ _OTHERS: Final = {"listen": "server.port", "server.listen": "server.port", "serv
                   "auth.jwks_uri": "auth.issuers.*.metadata",
                   "backend.headers": "backend.credentials.send", "log_level": "telemetry.log.level"}  # fmt: skip
 """Our knobs by the names that they have in other programs."""
-RESTART: Final = ("server.", "store.")
+RESTART: Final = ("server.", "store.", "telemetry.audit.")
 """Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
 other knobs but the level of the log, which it applies, belong to a service, which a reload replaces as a whole."""
 LIVE: Final = ("server.allowed_hosts", "server.allowed_origins")

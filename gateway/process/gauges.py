@@ -16,6 +16,7 @@ from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.settings import Settings
 from gateway.store import ServerStore
+from gateway.telemetry import audit
 from gateway.telemetry.cells import Key
 from gateway.telemetry.logs import lines_lost
 
@@ -59,6 +60,7 @@ def process_gauges(
         "request_bytes_read_ahead": ahead,
         "event_loop_lag_seconds": lag.seconds,
         "log_lines_lost_total": lines_lost(),
+        "audit_lines_lost_total": auditor.lost if (auditor := audit.current()) else 0,
         "config_last_reload_successful": reloads.is_good,
         "config_last_reload_timestamp_seconds": reloads.at,
         "config_files_missing": reloads.missing,

@@ -37,7 +37,7 @@ from gateway.signing import read_secrets
 from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
-from gateway.telemetry import logs
+from gateway.telemetry import audit, logs
 from gateway.telemetry.metrics import Snapshot, render, snapshot
 from gateway.web.admin import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.public import Origins, PublicHandler
@@ -188,14 +188,19 @@ class Server:
         for service in self.services.values():
             await service.close()
         await self._store.close()
+        if self.settings.telemetry.audit.to:
+            audit.stop()
 
     async def _open_store(self) -> None:
-        """Open the store that the settings name. Raises :class:`ConfigError`."""
+        """Open the audit and the store that the settings name. Raises :class:`ConfigError`."""
         try:
+            audit.start(self.settings.telemetry.audit)
             self._store = self._given_store or make_store(self.settings.store)
             await self._store.open()
         except StoreFault as fault:
             raise ConfigError([f"store.url: {fault}"]) from None
+        except audit.AuditFault as fault:
+            raise ConfigError([str(fault)]) from None
 
     async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
         """Make the services that are new or changed. Raises :class:`ConfigError`."""

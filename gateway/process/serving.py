@@ -22,6 +22,7 @@ from gateway.process.link import Inheritance, ParentLink
 from gateway.process.server import Server
 from gateway.process.signals import call_on_hangup, stop_on_signal
 from gateway.settings import Settings
+from gateway.telemetry import audit
 
 # Python 3.11 has (700, 10, 10).
 _GC_THRESHOLDS: Final = (10_000, 20, 50)
@@ -115,7 +116,10 @@ class Reloads:
         self._server.background.start("listing on demand", self._list_on_demand)
 
     def ask(self) -> None:
-        """Reload the configuration and refresh the listings soon, whether or not anything changed."""
+        """Reload the configuration and refresh the listings soon, whether or not anything changed; write the audit into
+        a new file, where a rotation renamed the old one."""
+        if (auditor := audit.current()) is not None:
+            auditor.reopen()
         self._reload_wanted.set()
         self._listing_wanted.set()
 

@@ -104,6 +104,7 @@ class ToolOverride(Section):
     output_schema: dict[str, JsonValue] | bool | None = knob(
         None, "JSON Schema of the result, instead of the listing's. false: none."
     )
+    audit: tuple[str, ...] = knob((), "Arguments whose values the audit shows with telemetry.audit.arguments: named.")
 
     @field_validator("confirm", mode="before")
     @classmethod

@@ -145,10 +145,31 @@ class Log(Section):
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
 
 
+class AuditSettings(Section):
+    """Audit: a JSON line for each call of a tool, also for a refused one, to a file or to standard output."""
+
+    to: str | None = knob(None, "stdout, or a file that is appended to. Absent: no audit.", min_length=1)
+    arguments: Literal["none", "digest", "named", "all"] = knob(
+        "none",
+        "What a line has of the arguments: their SHA-256, those that catalog.tools.*.audit names, or all. Values whose "
+        "names say that they are secret never appear.",
+    )
+    required: bool = knob(
+        False, "Write a line before each call, and refuse the call (503) where it cannot be written. Needs to."
+    )
+
+    @model_validator(mode="after")
+    def _check_required(self) -> AuditSettings:
+        if self.required and self.to is None:
+            raise ValueError("required is set, but to names no file: set telemetry.audit.to")
+        return self
+
+
 class Telemetry(Section):
     """Reports of the gateway about itself."""
 
     log: Log = knob(Log, "Log, to standard error: text on a terminal, JSON elsewhere.")
+    audit: AuditSettings = knob(AuditSettings, "Who called which tool, and what came of it.")
 
 
 # Define the knobs of limits per caller.

@@ -11,7 +11,7 @@ import random
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -61,8 +61,9 @@ class Record(Struct, eq=False):
     ``service_time`` is the sum of all exchanges with the service, ``queue_time`` that of the waits for a turn, both in
     seconds. ``resends`` is how often the call was sent again. ``limit`` names the limit that refused the request,
     ``token_refused`` says why its token was. ``consent`` is the Unix time at which a person agreed to the call, 0
-    without. ``trace`` are headers for the service, ``memory`` counts what the request takes. ``started`` and ``ended``
-    are of :func:`time.perf_counter`.
+    without. ``rpc_method`` is the service's method, ``arguments`` what the audit shows of a call's, and ``call_id``
+    joins its lines there. ``trace`` are headers for the service, ``memory`` counts what the request takes. ``started``
+    and ``ended`` are of :func:`time.perf_counter`.
     """
 
     request_id: str
@@ -102,6 +103,9 @@ class Record(Struct, eq=False):
     earlier: tuple[ServiceExchange, ...] = ()
     is_plain: bool = True
     counted: int = 0
+    rpc_method: str = ""
+    arguments: Mapping[str, Any] | None = None
+    call_id: str = ""
 
     @property
     def exchanges(self) -> tuple[ServiceExchange, ...]:
