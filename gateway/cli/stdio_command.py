@@ -59,6 +59,7 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
             fail(UNUSABLE, "telemetry.audit.to: stdout belongs to the client here. Name a file")
         incoming, outgoing = claim_streams()
         logs.configure(settings.telemetry.log.level)
+        logs.choose_requests(settings.telemetry.log.requests)
         audit.start(settings.telemetry.audit)
         run(_serve_until_signal(service, token, incoming, outgoing))
     except ConfigError as error:

@@ -144,6 +144,7 @@ class Server:
             if self.services.get(mount) is not service:
                 self._retire(service, None if mount in built else self._mounts.pop(mount))
         logs.set_level(kept.telemetry.log.level)
+        logs.choose_requests(kept.telemetry.log.requests)
         self.reloads.apply(kept)
 
     async def wait_until_listed(self) -> None:

@@ -143,6 +143,14 @@ class Log(Section):
     """Log of requests, the start and refreshes, to standard error: a line each, as text on a terminal, else as JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
+    requests: Literal["off", "failures", "all"] = knob(
+        "all", "Requests that have a line, at level info: none, those that failed, or all."
+    )
+
+    @field_validator("requests", mode="before")
+    @classmethod
+    def _read_requests(cls, value: object) -> object:
+        return "off" if value is False else value  # YAML reads off as false
 
 
 class AuditSettings(Section):

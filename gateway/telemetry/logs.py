@@ -128,6 +128,7 @@ _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "tracebac
 """The last is for commands that tell the cause of a failure themselves: only what nobody expected is written."""
 INFO: Final = _LEVELS["info"]
 threshold = INFO
+ok_requests = failed_requests = True
 """The least severity that is written. The access log compares it before it makes a line for each request."""
 _lines: Lines | None = None
 _as_text = False
@@ -258,6 +259,12 @@ def set_level(name: str) -> None:
     """Change the least severity that is written, at once."""
     global threshold
     threshold = _LEVELS[name]
+
+
+def choose_requests(which: Literal["off", "failures", "all"]) -> None:
+    """Choose the requests that have a line from now on."""
+    global ok_requests, failed_requests
+    ok_requests, failed_requests = which == "all", which != "off"
 
 
 class _LibraryHandler(logging.Handler):

@@ -200,6 +200,11 @@ class Record(Struct, eq=False):
             # To the hundredth. round() goes by way of text, and takes ten times as long.
             "ms": int((self.ended - self.started) * 100_000) / 100,
             "service_ms": int(self.service_time * 100_000) / 100,
+            "address": self.address,
+            "revision": self.revision,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "attempts": 1 + self.resends if self.sent_at else 0,
         }
 
 
@@ -213,7 +218,7 @@ def end(record: Record) -> None:
     """End a record, once: write its line, count it, and give it to each sink. Nothing that is noted later reaches one
     of these, but an exchange: :func:`count_late_exchanges`."""
     record.ended = time.perf_counter()
-    if logs.threshold <= logs.INFO:
+    if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
         logs.write_info("request", record.fields())
     _count(record)
     for sink in SINKS:

@@ -27,7 +27,7 @@ Connect = Callable[..., Awaitable[Client]]
 
 FIELDS: Final = (
     "request_id", "trace_id", "http", "path", "status", "service", "era", "method", "tool", "client", "issuer",
-    "subject", "outcome", "ms", "service_ms",
+    "subject", "outcome", "ms", "service_ms", "address", "revision", "bytes_in", "bytes_out", "attempts",
 )  # fmt: skip
 ADD: Final = {"name": "add", "arguments": {"a": 2, "b": 3}}
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
@@ -52,6 +52,7 @@ async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(client: Clien
     line, answer = await call(client)
     whole, of_service = line.pop("ms"), line.pop("service_ms")
     assert whole > of_service > 0
+    assert line.pop("bytes_in") > line.pop("bytes_out") > 50
     assert line == {
         "request_id": answer.headers["X-Request-Id"],
         "trace_id": "",
@@ -66,7 +67,22 @@ async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(client: Clien
         "issuer": "",
         "subject": "",
         "outcome": "ok",
+        "address": "127.0.0.1",
+        "revision": "2026-07-28",
+        "attempts": 1,
     }
+
+
+@each("which, outcomes", [("off", []), ("failures", ["tool_not_found"]), ("all", ["ok", "tool_not_found"])])
+async def test_the_operator_chooses_which_requests_have_a_line(
+    which: str, outcomes: list[str], connect: Connect
+) -> None:
+    client = await connect(f"telemetry.log.requests={which}")
+    with capture_logs() as logs:
+        for name in ("add", "no_such_tool"):
+            params = {"name": name, "arguments": {"a": 2, "b": 3}}
+            await client.mcp(modern_request("tools/call", params), modern_headers("tools/call", name))
+    assert [line["outcome"] for line in lines_in(logs)] == outcomes
 
 
 @each(
@@ -259,7 +275,8 @@ def test_a_line_of_text_leaves_out_what_is_not_known_and_quotes_what_has_spaces(
     plain, spaced, _ = written("text")
     assert re.fullmatch(
         r"\d\d:\d\d:\d\d info    request request_id=id-1 http=POST path=/mcp status=200 service=crm era=modern "
-        r"method=tools/call tool=add client='pro be' outcome=ok ms=[\d.]+ service_ms=0.0",
+        r"method=tools/call tool=add client='pro be' outcome=ok ms=[\d.]+ service_ms=0.0 "
+        r"bytes_in=0 bytes_out=0 attempts=0",
         plain,
     )
     assert "path='/a b=c'" in spaced
