@@ -22,6 +22,8 @@ from tests.scrape import OPEN, Scrape, scrape
 from tests.tls import Authority
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 ADD: Final = {"a": 2, "b": 3}
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
 REQUESTS: Final = "mcp_gateway_requests_total"
@@ -127,6 +129,7 @@ async def test_a_sampled_trace_is_an_exemplar_of_its_bucket_in_openmetrics(sessi
     assert TRACE.replace("0a", "00") not in exemplars
 
 
+@pytest.mark.own_server("it is slow, and about what is counted")
 async def test_ten_thousand_names_that_a_stranger_makes_up_add_no_line(session: ClientSession) -> None:
     size = 50
 
@@ -267,7 +270,15 @@ async def test_streams_and_sessions_are_counted_while_they_are_open(session: Cli
             await stream.content.readany()
             found = await scraped(gateway, session)
     assert (found.value("mcp_gateway_streams_open"), found.value("mcp_gateway_sessions_open")) == (1, 1)
+
+
+@pytest.mark.own_server("aiohttp's has no limit of connections")
+async def test_connections_are_counted(session: ClientSession) -> None:
+    async with ScriptedBackend() as backend, front(backend.url, "server.max_connections=50") as gateway:
+        await gateway.tools()
+        found = await scraped(gateway, session)
     assert found.value("mcp_gateway_connections_open") >= 1
+    assert found.value("mcp_gateway_connections_limit") == 50
 
 
 async def test_a_certificate_for_the_service_says_when_it_ends(session: ClientSession, tmp_path: Path) -> None:
