@@ -12,7 +12,7 @@ from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Client, request
 from tests.protocol.test_swapping import running, several
-from tests.scrape import scrape
+from tests.scrape import Scrape, scrape
 
 TOOLS = "mcp_gateway_tool_calls_total"
 REQUESTS = "mcp_gateway_requests_total"
@@ -76,3 +76,24 @@ async def test_a_reload_keeps_the_counters_of_a_changed_service_and_ends_the_lin
             assert after.grown(before, refreshes, service="stays", result="ok") == 1
             await call(session, server, "stays", "add", {"a": 1, "b": 2})
             assert (await scrape(session, server.admin_port)).grown(after, REQUESTS, service="stays", outcome="ok") == 1
+
+
+async def test_the_configuration_in_force_has_a_digest() -> None:
+    async with ScriptedBackend() as backend, ClientSession() as session:
+        made = several({"one": {"url": backend.url}})
+        async with running(made) as server:
+            first = await scrape(session, server.admin_port)
+            await server.reload(several({"one": {"url": backend.url, "limits": {"streams": 7}}}))
+            other = await scrape(session, server.admin_port)
+            await server.reload(made)
+            again = await scrape(session, server.admin_port)
+    digests = [digest_of(one) for one in (first, other, again)]
+    assert digests[0] == digests[2] != digests[1]
+    assert first.value("mcp_gateway_config_last_reload_successful") == 1
+    assert first.value("mcp_gateway_config_files_missing") == 0
+
+
+def digest_of(found: Scrape) -> str:
+    (family,) = (one for one in found.families if one.name == "mcp_gateway_config_info")
+    (sample,) = family.samples
+    return sample.labels["hash"]
