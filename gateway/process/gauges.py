@@ -43,7 +43,8 @@ class ReloadState:
 
     def apply(self, settings: Settings) -> None:
         """Note that a configuration is in force. Secrets are not part of its digest."""
-        self.digest = hashlib.sha256(settings.model_dump_json().encode()).hexdigest()[:12]
+        text = str(settings.model_dump(mode="json"))  # a variable of the environment may hold what is no UTF-8
+        self.digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
 def process_gauges(

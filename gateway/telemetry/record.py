@@ -20,7 +20,7 @@ from multidict import MultiMapping, istr
 
 from gateway.errors import GatewayError, ToolFault
 from gateway.telemetry import cells, logs
-from gateway.telemetry.cells import BUCKETS, CELLS, METHODS, TOOLS
+from gateway.telemetry.cells import BUCKETS, CELLS, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
 from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.telemetry.trace_context import Trace, is_sampled, trace_id
 from gateway.text import printable
@@ -33,6 +33,7 @@ CANCELLED: Final = "cancelled"
 TOOL_ERROR: Final = "tool_error"
 """The outcome of a call that was made, and whose result the service itself marks with ``isError``."""
 _LEFT: Final = (CLIENT_CLOSED, CANCELLED)
+_NO_TOOLS: Final[dict[str, str]] = {}
 BATCH: Final = "batch"
 """The method of a record that stands for a whole batch."""
 CALL: Final = "tools/call"
@@ -230,26 +231,24 @@ def _count(record: Record) -> None:
     each request comes through here."""
     seconds, sent = record.ended - record.started, record.service_time
     key = (
-        cells.REQUEST,
+        REQUEST,
         record.service,
         record.surface,
-        METHODS.get(record.method, cells.OTHER),
+        METHODS.get(record.method, OTHER),
         record.outcome or OK,
         cells.code_label(record.code) if record.code else "",
         record.revision,
-        (TOOLS[record.service].get(record.tool, cells.OTHER) if record.service in TOOLS else cells.OTHER)
-        if record.ran
-        else "",
+        TOOLS.get(record.service, _NO_TOOLS).get(record.tool, OTHER) if record.ran else "",
     )
     cell = CELLS.get(key)
     if cell is None:
         cell = CELLS[key] = [0, *cells.NOTHING, 0, *cells.NOTHING]
     bucket = 0 if seconds <= 0.01 else bisect_left(BUCKETS, seconds)
     cell[bucket] += 1
-    cell[cells.SUM] += seconds
+    cell[SUM] += seconds
     if sent and record.is_plain and not record.failure:
-        cell[cells.SENT if sent <= 0.01 else cells.SENT + bisect_left(BUCKETS, sent)] += 1
-        cell[cells.SENT_SUM] += sent
+        cell[SENT if sent <= 0.01 else SENT + bisect_left(BUCKETS, sent)] += 1
+        cell[SENT_SUM] += sent
     elif sent or not record.is_plain:
         _count_rest(record)
     if record.trace is not None and record.sampled:
