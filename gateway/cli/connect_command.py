@@ -179,7 +179,7 @@ def _secrets_below(path: Sequence[str | int], value: Any) -> Iterator[Sequence[s
 
 
 def _is_ours(old: Entry, service: ServiceSettings, is_named: bool) -> bool:
-    """Tell whether an entry is one that this command wrote: it starts this program, or has the service's URL. Where
+    """Return whether an entry is one that this command wrote: it starts this program, or has the service's URL. Where
     the operator names it, host and port may differ, if it has nothing that this command does not write: most servers
     have this path, and what a stranger's is sent must not be sent to another host."""
     command, args, url = old.get("command"), old.get("args"), old.get("url", old.get("httpUrl"))

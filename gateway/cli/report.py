@@ -142,10 +142,7 @@ def fold_steps(steps: Iterable[Step]) -> Iterator[tuple[list[str], str]]:
         yield [step.question for step in same], answer if len(same) > 1 else same[0].answer.summary
 
 
-# Print for a person on a terminal: colors, a table, and what to type next. Elsewhere lines are plain.
-#
-# ``click.echo`` leaves the colors out where its stream is no terminal; ``NO_COLOR`` leaves them out everywhere
-# (no-color.org).
+# Print colors, a table, and what to type next on a terminal. ``NO_COLOR`` leaves colors out there (no-color.org).
 _PAINTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("  FAULT ", {"fg": "red", "bold": True}),
     ("    remedy: ", {"fg": "green"}),
@@ -178,7 +175,7 @@ def _paint(line: str) -> str:
 
 
 def is_terminal() -> bool:
-    """Tell whether standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 

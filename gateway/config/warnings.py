@@ -49,8 +49,7 @@ def log_config_warnings(settings: Settings) -> None:
 
 
 def _others_may_read(file: str) -> bool:
-    """Tell whether users other than the owner and the group may read it: Kubernetes gives a mounted Secret to a group.
-    Windows has no such modes."""
+    """Return whether users beside owner and group, which Kubernetes gives a mounted Secret to, may read it."""
     try:
         return os.name == "posix" and bool(Path(file).stat().st_mode & stat.S_IROTH)
     except OSError:
