@@ -31,8 +31,7 @@ Preparation: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
 
 @dataclass(eq=False)
 class ContactFailed(Exception):
-    """Raised where a command cannot do its work. ``code`` is the exit code, ``lines`` say why. ``diagnosis`` and
-    ``steps`` are set where the service gave no listing, ``token`` where one was not accepted."""
+    """Raised where a command cannot do its work, with the exit ``code`` and the ``lines`` that say why."""
 
     code: int
     lines: tuple[str, ...]

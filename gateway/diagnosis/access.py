@@ -107,9 +107,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TokenReport:
-    """Hold what a token says. ``refusal`` is why it is not accepted, "" where it is. ``preset`` is the one that would
-    accept it, "" where the configured one fits or none does. ``rows`` are empty for an opaque token, which only its
-    issuer can read. ``next`` is what to do, "" where the token is accepted."""
+    """Hold what a token says: no ``rows`` where it is opaque. ``refusal`` is why it is not accepted, ``next`` what to do
+    about that, ``preset`` one that would accept it; each is "" where there is none."""
 
     rows: tuple[Row, ...]
     refusal: str = ""

@@ -146,9 +146,9 @@ class Scopes(Section):
 @dataclass(frozen=True, slots=True)
 class AuthMode:
     """Hold what a mode means to other parts, none of which asks for a mode by its name. ``authenticates``: callers can
-    be told apart. ``has_issuers``: the configured issuers are asked. ``issuer_tokens``: a caller shows an issuer's token
-    for this resource, so the service may be sent it; anything else that callers show is never sent.
-    ``needs_metadata``: clients learn from the resource's metadata where to get a token (RFC 9728)."""
+    be told apart. ``has_issuers``: the configured issuers are asked. ``issuer_tokens``: callers show an issuer's token
+    for this resource, which the service may be sent; nothing else of theirs ever is. ``needs_metadata``: clients
+    learn from the resource's metadata where to get a token (RFC 9728)."""
 
     authenticates: bool
     has_issuers: bool

@@ -24,7 +24,6 @@ EXCLUDED: Final = (
     # Methods that open a wallet (Bitcoin Core, Ethereum). gateway/catalog/curation.py finds those that reveal keys.
     "walletpassphrase", "personal_*",
 )  # fmt: skip
-"""Methods that are not offered to models, unless the operator replaces this list."""
 
 
 class Annotations(Document):
