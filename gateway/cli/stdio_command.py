@@ -79,11 +79,9 @@ def _token_from(file: Path | None) -> Token:
 
 
 def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
-    """Return the settings under which the token has an effect.
-
-    With ``auth.mode: off`` nothing here checks a token. The client and this process are the same user's, so the token
-    is the service's own: it is sent there. Raises :class:`ConfigError` where it has no effect, or is missing.
-    """
+    """Return the settings under which the token has an effect. With ``auth.mode: off`` it is the service's own, and is
+    sent there: the client and this process belong to one user. Raises :class:`ConfigError` where it has no effect, or
+    is missing."""
     auth, credentials = settings.auth, settings.backend.credentials
     given = token()
     if auth.traits.authenticates:

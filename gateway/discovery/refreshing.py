@@ -190,7 +190,8 @@ class Refresher:
         reason = "" if denied else entry.failure_reason
         if not (denied or rebuilds):
             self.ended["failed" if reason else "ok"] += 1
-        self.problem.set(reason and f"the listing failed: {reason}", entry.retry_at - self._clock())
+        error = entry.failure if reason else None
+        self.problem.set(reason and f"the listing failed: {reason}", entry.retry_at - self._clock(), error)
 
     async def _rebuild(self, entry: ViewState) -> None:
         """Build a caller's catalog of its kept listing, by the current settings. The listing's age stays."""
@@ -204,6 +205,7 @@ class Refresher:
         if held or entry.shrink_guard.accepts(before, len(catalog.tools), now):
             return True
         entry.retry_at = now + RETRY_AFTER
+        entry.failure = None
         entry.failure_reason = f"a listing that shrinks from {before} tools to {len(catalog.tools)} is not accepted yet"
         log.warning("a listing that shrinks is not accepted yet", tools=before, listed=len(catalog.tools))
         return False

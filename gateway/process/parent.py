@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from gateway.concurrency.background import retry_delay
-from gateway.config.warnings import log_remarks
+from gateway.config.warnings import log_config_warnings
 from gateway.http_server.accepting import Port, bind, bind_beside
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.process.gauges import admin_gauges
@@ -202,7 +202,7 @@ async def _start(parent: Parent, settings: Settings, started: Callable[[int], No
     code = await parent.start()
     if code is None:
         server = settings.server
-        log_remarks(settings)
+        log_config_warnings(settings)
         log.info("gateway started", host=server.host, port=parent.port, admin_port=parent.admin_port,
                  workers=server.workers)  # fmt: skip
         started(parent.port)

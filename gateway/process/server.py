@@ -11,18 +11,17 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from itertools import chain
 from typing import Any, Final
 
 import structlog
 
-from gateway.concurrency.background import Background, Problem, time_after
+from gateway.concurrency.background import Background, Problem, describe_problems, time_after
 from gateway.concurrency.turns import LoopLag
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
-from gateway.config.warnings import log_remarks
+from gateway.config.warnings import log_config_warnings
 from gateway.discovery.refreshing import COLLECTOR
 from gateway.http_server.accepting import Bounds, Port, bind, listen_on
 from gateway.http_server.connection_limit import ConnectionLimit, connections_that_fit, raise_limit
@@ -118,7 +117,7 @@ class Server:
         if self._sockets is not None:
             log.info("worker started", port=self.port, max_connections=limit.most)
             return
-        log_remarks(self.settings)
+        log_config_warnings(self.settings)
         if not self._store.is_shared:
             log.info("the store is in memory", of_each_process=PER_PROCESS)
         log.info(
@@ -319,7 +318,7 @@ class Server:
             "process": os.getpid(),
             "configuration": self.configuration,
             "services": [service.status() for service in self.services.values()],
-            "problems": [asdict(problem) for problem in found if problem.cause],
+            "problems": describe_problems(found),
             "jobs": [*self.background.describe()],
             "under_way": {"calls": calls, "streams": streams, "tasks": len(asyncio.all_tasks())},
         }

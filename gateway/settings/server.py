@@ -68,8 +68,8 @@ class ServerSettings(Section):
     max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
     write_timeout: Duration = knob(
         30.0,
-        "Time for a client to take an answer, or what a stream has sent. Then its connection is cut. A stream on which "
-        "nothing waits to be taken may stay open.",
+        "How long a client may take to read a response, or what a stream has sent, before its connection is closed. A "
+        "stream may stay open while all that it sent has been read.",
         gt=0,
         le=3600,
     )
@@ -83,11 +83,10 @@ class ServerSettings(Section):
     )
     max_buffered: Size = knob(
         192 * 1024**2,
-        "Maximum bytes in memory of answers (those that are being read, and those that clients have not taken), of "
-        "bodies that clients still send, and of the values of bodies and results until their calls end, estimated from "
-        "their shape: a megabyte of small objects counts as twenty. Large bodies get 503 from five eighths of it on, "
-        "callers who have some of it from seven eighths on, and one who has a quarter always. At least "
-        "backend.max_response.",
+        "Maximum memory for responses that are being read or that clients have not read yet, for bodies that clients "
+        "still send, and for the values of bodies and results until their calls end, estimated from their shape: a "
+        "megabyte of small objects counts as twenty. Large bodies get 503 from five eighths of it on, callers who hold "
+        "some of it from seven eighths on, and one who holds a quarter always. At least backend.max_response.",
         ge=1024**2,
     )
     drain_delay: Duration = knob(
@@ -180,7 +179,6 @@ class Telemetry(Section):
     audit: AuditSettings = knob(AuditSettings, "Who called which tool, and what came of it.")
 
 
-# Define the knobs of limits per caller.
 class Limits(Section):
     """Limits per caller."""
 

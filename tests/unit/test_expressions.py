@@ -18,14 +18,14 @@ from typing import Any, Final, NamedTuple
 
 from gateway.catalog.names import NAME_RULES
 from gateway.cli import HINTS
-from gateway.cli.store_check import CAUSES
+from gateway.diagnosis.store import CAUSES
 from tests.each import each
 from tests.unit.test_structure import MODULES, path_of
 
 # Names that an expression is made of at run time, with what they may stand for.
 MADE_OF: Final[Mapping[str, list[dict[str, Any]]]] = {
     "gateway.cli": [{"fault": fault} for fault in HINTS],
-    "gateway.cli.store_check": [{"row": row} for row in CAUSES],
+    "gateway.diagnosis.store": [{"row": row} for row in CAUSES],
     "gateway.catalog.names": [{"self": rule} for rule in NAME_RULES.values()],
     "gateway.catalog.curation": [{"together": translate("*a*b?[cd]*")}],
 }

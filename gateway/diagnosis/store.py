@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.cli.options import UNUSABLE, fail
-from gateway.diagnosis.no_listing import Diagnosis
+from gateway.diagnosis.trouble import Diagnosis
 from gateway.settings.store import StoreSettings
-from gateway.store import StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 
 CAUSES: Final = (
@@ -28,9 +26,9 @@ CAUSES: Final = (
 _LATE: Final = "no answer within"
 
 
-async def store_state(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
-    """Return whether the store answers, and what to do where it does not. One that cannot be used ends the program. One
-    that answers late is no failure: a gateway starts without it."""
+async def check_store(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
+    """Return whether the store answers, and what to do where it does not. A late response is no failure: a gateway
+    starts without the store. Raises :class:`~gateway.store.StoreFault` for settings that no store can be made of."""
     reason = await _why_unavailable(settings)
     if _LATE in reason:  # on a busy machine, even a refusal may come late
         reason = await _why_unavailable(settings)
@@ -49,11 +47,8 @@ async def store_state(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
 
 async def _why_unavailable(settings: StoreSettings, url: str = "") -> str:
     """Return why the store does not answer, "" where it does."""
-    try:
-        store = make_store(settings.model_copy(update={"url": url or settings.url}))
-        await store.open()
-    except StoreFault as fault:
-        fail(UNUSABLE, f"store.url: {fault}")
+    store = make_store(settings.model_copy(update={"url": url or settings.url}))
+    await store.open()
     reason = store.problem.cause
     await store.close()
     return reason
