@@ -107,8 +107,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TokenReport:
-    """Hold what a token says: no ``rows`` where it is opaque. ``refusal`` is why it is refused, ``next`` what to do
-    about that, ``preset`` one that would accept it; each is "" where there is none."""
+    """Hold what a token says: no ``rows`` where it is opaque. ``refusal`` is why it is not accepted, ``next`` what to
+    do then, ``preset`` one that would accept it; each is "" where there is none."""
 
     rows: tuple[Row, ...]
     refusal: str = ""
