@@ -159,6 +159,11 @@ class ConcurrencyLimit:
         """Return how many calls are under way, of all callers."""
         return sum(self._held.values())
 
+    @property
+    def full(self) -> int:
+        """Return how many callers have as many calls under way as they may."""
+        return sum(held >= self.most for held in self._held.values())
+
     def begin_call(self, caller: Caller) -> str:
         """Count a call that begins. Return the key for :meth:`end_call`. Raise :class:`CallLimited` where the caller
         has ``most`` under way. A context manager would take twice as long, and each call comes through here."""
