@@ -82,10 +82,8 @@ class Quota(Struct):
         return headers
 
     @property
-    def fault(self) -> CallLimited | None:
-        """Return the error for a call that was refused, in words that a model can act on."""
-        if not self.wait:
-            return None
+    def fault(self) -> CallLimited:
+        """Return the error for the call, which was refused, in words that a model can act on."""
         rate = self.rate
         what = "calls of this tool" if rate.name == "tool" else "calls"
         return CallLimited(
