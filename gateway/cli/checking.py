@@ -14,6 +14,7 @@ from gateway.catalog.curation import lint_catalog
 from gateway.cli import report
 from gateway.cli.contact import ContactFailed, contact
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE, fail
+from gateway.config.source import ConfigError
 from gateway.config.warnings import config_warnings
 from gateway.credentials import credential_modes
 from gateway.diagnosis.access import IssuerFinding, TokenReport, challenge_warning, check_issuer
@@ -55,7 +56,10 @@ class Checked:
 async def check(settings: Settings, services: Sequence[ServiceSettings], token: str | None, *, as_json: bool) -> int:
     """Print the report on each service. Return the highest exit code."""
     say: Say = (lambda _: None) if as_json else report.say
-    common = [*config_warnings(settings)]
+    try:
+        common = [*config_warnings(settings)]
+    except ConfigError as error:
+        fail(UNUSABLE, str(error))
     if settings.services and common:
         say("\n".join(report.warnings(common)))
     checked = []

@@ -132,7 +132,9 @@ SERVICE_FILES: Final = (
 """Knobs of a service that name a file."""
 SERVER_FILES: Final = ("server.secret_file", "store.ca_file")
 """Knobs of the process that name a file, which is read when it starts, and not again."""
-_FILES: Final = (*SERVER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
+LISTENER_FILES: Final = ("server.tls.cert_file", "server.tls.key_file")
+"""Knobs of the process that name a file, which each reload reads."""
+_FILES: Final = (*SERVER_FILES, *LISTENER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
 
 
 def mistaken_names(environ: Mapping[str, str]) -> list[str]:

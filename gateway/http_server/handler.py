@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from typing import Any, Final, Protocol
 
@@ -127,8 +128,12 @@ class Handler(Protocol):
 class Serving:
     """Hold what the connections of one port share."""
 
-    def __init__(self, handler: Handler, write_timeout: float, held: HeldBytes) -> None:
+    def __init__(
+        self, handler: Handler, write_timeout: float, held: HeldBytes, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.handler = handler
+        self.tls = tls
+        """What the next connections are encrypted with; None for plain ones."""
         self.write_timeout = write_timeout
         self.held = held
         self.writes = EndOfTurnQueue()
@@ -139,6 +144,7 @@ class Serving:
         self.connections: set[Any] = set()
         """The open ones, each a :class:`gateway.http_server.connection.Connection`: that file imports this one."""
         self._malformed = Sampler(1, SAMPLE_SECONDS)
+        self._tls_failures = Sampler(1, SAMPLE_SECONDS)
 
     async def respond(self, request: HttpRequest) -> Response | StreamedResponse:
         """Return the handler's response, or a refusal: of faulty framing (400), or an unknown expectation (417)."""
@@ -165,3 +171,10 @@ class Serving:
         more = self._malformed.admit()
         if more is not None:
             log.warning("malformed HTTP refused", **more)
+
+    def log_tls_failure(self, error: ssl.SSLError, address: str) -> None:
+        """Log that a client and OpenSSL do not understand each other, sampled too."""
+        more = self._tls_failures.admit()
+        if more is not None:
+            reason = (error.reason or "no reason given").replace("_", " ").lower()
+            log.info("a TLS connection failed", reason=reason, address=address, **more)

@@ -68,7 +68,7 @@ FAMILIES: Final = (
            "Age from which keys are used no more.", "max"),
     Family(cells.INTROSPECTION, "histogram", _S, "Duration of each token introspection (RFC 7662)."),
     Family("mcp_gateway_certificate_expiry_seconds", "gauge", ("service", "file"),
-           "Unix time at which the certificate for the service (backend.tls.cert_file) ends.", "min"),
+           "Unix time at which a certificate ends: backend.tls.cert_file of a service, or server.tls.cert_file of none.", "min"),
     Family("mcp_gateway_store_available", "gauge", (), "0 while a shared store is away; else 1.", "min"),
     Family("mcp_gateway_store_commands_total", "counter", (), "Commands that were sent to a shared store."),
     Family("mcp_gateway_store_permits_leased", "gauge", (), "Permits that were taken from a shared store to be used."),
