@@ -22,7 +22,7 @@ quietly() {
 # Programs of Debian's, each with the package that has it; a file stands for a package without a program.
 DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime i2pd:i2pd monerod:monero
 mopidy:mopidy nginx:nginx-light redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon
-trytond:tryton-server'
+systemd-analyze:systemd trytond:tryton-server'
 # kodi-bin does not run without kodi-data, and does not depend on it.
 DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
 

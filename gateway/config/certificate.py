@@ -6,9 +6,8 @@ import ssl
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cryptography import x509
-
 from gateway.config.source import ConfigError
+from gateway.http_client.tls import TlsFiles
 from gateway.settings.server import ListenerTls
 
 _PARTS: Final = {"cert_file": ("certificate", b"CERTIFICATE-----"), "key_file": ("key", b"PRIVATE KEY-----")}
@@ -46,7 +45,6 @@ def read_certificate(files: ListenerTls) -> Certificate | None:
 
     try:
         context.load_cert_chain(files.cert_file, files.key_file, refuse)
-        chain = x509.load_pem_x509_certificates(Path(files.cert_file).read_bytes())
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             remedy = "it must be that of the first one there, which is the gateway's own"
@@ -55,9 +53,10 @@ def read_certificate(files: ListenerTls) -> Certificate | None:
         raise _fault(
             "cert_file", files.cert_file, f"unusable with {files.key_file}: {reason}; write both anew"
         ) from None
-    except (OSError, ValueError):
-        raise _fault("cert_file", files.cert_file, "has a certificate that cannot be read; write it anew") from None
-    return Certificate(context, files.cert_file, min(one.not_valid_after_utc.timestamp() for one in chain))
+    end = TlsFiles(cert=files.cert_file).certificate_end()
+    if end is None:
+        raise _fault("cert_file", files.cert_file, "has a certificate that cannot be read; write it anew")
+    return Certificate(context, files.cert_file, end)
 
 
 def _fault(knob: str, file: str | None, reason: str) -> ConfigError:
