@@ -126,6 +126,7 @@ install_kubectl "$1" & jobs+=($!)
 install_npm_packages "$1" services/node & jobs+=($!)
 install_npm_packages "$1" authorization/node & jobs+=($!)
 install_npm_packages "$1" conformance & jobs+=($!)
+install_npm_packages "$1" compose & jobs+=($!)
 install_python_packages "$1" services/flask2 & jobs+=($!)
 install_pure_flask_jsonrpc "$1" & jobs+=($!)
 if [ $# = 2 ]; then
