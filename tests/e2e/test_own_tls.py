@@ -85,7 +85,7 @@ async def test_a_new_certificate_is_shown_to_new_clients_and_a_bad_one_is_not(
         _, metrics = await get(f"{admin}/metrics")
         assert "mcp_gateway_config_last_reload_successful 0" in metrics
         (end,) = (line for line in metrics.splitlines() if line.startswith("mcp_gateway_certificate_expiry_seconds{"))
-        assert f'service="",file="{tmp_path}/cert.pem"' in end
+        assert f'file="{tmp_path}/cert.pem",service=""' in end
         assert "server.tls.key_file" in (await get(f"{admin}/readyz?verbose"))[1]
 
         put(authority.server_pem(), tmp_path)
