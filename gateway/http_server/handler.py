@@ -144,7 +144,6 @@ class Serving:
         self.connections: set[Any] = set()
         """The open ones, each a :class:`gateway.http_server.connection.Connection`: that file imports this one."""
         self._malformed = Sampler(1, SAMPLE_SECONDS)
-        self._tls_failures = Sampler(1, SAMPLE_SECONDS)
 
     async def respond(self, request: HttpRequest) -> Response | StreamedResponse:
         """Return the handler's response, or a refusal: of faulty framing (400), or an unknown expectation (417)."""
@@ -166,15 +165,8 @@ class Serving:
         request.keep_alive = False
         return self.handler.refusal(request, InternalError())
 
-    def log_malformed(self) -> None:
-        """Log that malformed HTTP is refused. Lines are sampled: a flood of garbage must not fill the disk."""
+    def log_malformed(self, **why: str) -> None:
+        """Log that malformed HTTP or TLS is refused. Lines are sampled: a flood of garbage must not fill the disk."""
         more = self._malformed.admit()
         if more is not None:
-            log.warning("malformed HTTP refused", **more)
-
-    def log_tls_failure(self, error: ssl.SSLError, address: str) -> None:
-        """Log that a client and OpenSSL do not understand each other, sampled too."""
-        more = self._tls_failures.admit()
-        if more is not None:
-            reason = (error.reason or "no reason given").replace("_", " ").lower()
-            log.info("a TLS connection failed", reason=reason, address=address, **more)
+            log.warning("malformed HTTP refused", **why, **more)

@@ -94,14 +94,14 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def get_write_buffer_size(self) -> int:
         return self._socket.get_write_buffer_size()
 
+    def abort(self) -> None:
+        self._socket.abort()
+
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self._is_open or self._is_closed:
             return
-        records, rest = [], memoryview(data)
-        while rest:
-            records.append(self._encrypt(rest[:_RECORD]))
-            rest = rest[_RECORD:]
-        self._socket.write(b"".join(records))  # at once: what waits is counted at the first byte that does
+        parts = (memoryview(data)[start : start + _RECORD] for start in range(0, len(data), _RECORD))
+        self._socket.write(b"".join(map(self._encrypt, parts)))  # at once: what waits is counted at its first byte
 
     def pause_reading(self) -> None:
         self._is_paused = True
@@ -123,9 +123,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def close(self) -> None:
         self._say_end()
         self._socket.close()
-
-    def abort(self) -> None:
-        self._socket.abort()
 
     def _go_on(self) -> None:
         """Shake hands, then give the connection what has arrived."""
@@ -178,6 +175,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._flush()  # why, as an alert
         if error.reason == "HTTP_REQUEST":
             self._socket.write(self._serving.handler.raw_refusal(MalformedHttp(_NOT_TLS)))
-        self._serving.log_tls_failure(error, self._connection.remote)
+        self._serving.log_malformed(reason=(error.reason or "none given").replace("_", " ").lower())
         self._is_closed = True
         self._socket.close()

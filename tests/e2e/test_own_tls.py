@@ -80,7 +80,7 @@ async def test_a_new_certificate_is_shown_to_new_clients_and_a_bad_one_is_not(
         old_writer.close()
 
         (tmp_path / "key.pem").write_text("no key")
-        assert "has no key in PEM" in str((await program.logged(REFUSED))["faults"])
+        assert "is no key in PEM that fits" in str((await program.logged(REFUSED))["faults"])
         assert await shown(port, authority) == second
         _, metrics = await get(f"{admin}/metrics")
         assert "mcp_gateway_config_last_reload_successful 0" in metrics
@@ -120,7 +120,7 @@ async def test_an_unusable_certificate_ends_the_start_with_the_reason(
         more = options(backend, tmp_path, redis, *knobs) if workers == 2 else settings(backend.url, *knobs)
         ran = await run("serve", *more)
     assert ran.code == 2, ran.said
-    assert f"server.tls.key_file: {tmp_path}/key.pem: no such file or directory; it must be there" in ran.err
+    assert f"server.tls.key_file: {tmp_path}/key.pem: no such file or directory; the gateway's user" in ran.err
     assert "Traceback" not in ran.said
 
 

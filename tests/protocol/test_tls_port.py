@@ -324,7 +324,7 @@ async def test_older_versions_are_refused_and_the_log_says_so(tls_gateway: Serve
         async with asyncio.timeout(PATIENCE), TlsClient(tls_gateway.port, authority.file, context=context) as client:
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await client.shake_hands()
-    (line,) = (line for line in lines if line["event"] == "a TLS connection failed")
+    (line,) = (line for line in lines if line["event"] == "malformed HTTP refused")
     assert line["reason"] == "unsupported protocol"
 
 
