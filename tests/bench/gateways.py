@@ -37,7 +37,7 @@ def has_knob(section: str, name: str = "") -> bool:
 @dataclass(frozen=True)
 class Plan:
     """What is not as usual. ``services`` are mounts, each with its path at the service and its number of tools; none is
-    one service at the root."""
+    one service at the root; ``telemetry`` has more knobs of that section."""
 
     tools: int = 20
     services: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -46,6 +46,7 @@ class Plan:
     path: str = "jsonrpc"
     server: Mapping[str, Any] = field(default_factory=dict)
     store: str = ""
+    telemetry: Mapping[str, Any] = field(default_factory=dict)
 
 
 _USUAL: Final = Plan()
@@ -111,7 +112,7 @@ class Gateways:
             "auth": auth,
             # one caller asks for everything here
             "limits": {"discovery": _LIFTED, "invocation": _LIFTED, "concurrent": 100_000, "streams": 100_000},
-            "telemetry": {"log": {"level": "info" if plan.logs else "warning"}},
+            "telemetry": {"log": {"level": "info" if plan.logs else "warning"}, **plan.telemetry},
             "catalog": {"page_size": 5000},
         }
         if plan.store:

@@ -21,6 +21,7 @@ from typing import Final
 
 from tests.bench import lanes, work
 from tests.bench.field import Field
+from tests.bench.gateways import Plan
 from tests.bench.load import Lane
 from tests.bench.machine import Process, Unusable, free_port, program, two_cores
 
@@ -58,8 +59,12 @@ def _slow_python(folder: Path) -> Path:
 def _kinds(field: Field, folder: Path, python: Path) -> dict[str, Callable[[], Lane]]:
     listing = work.listing(20)
 
-    def gateway(workload: work.Workload) -> Callable[[], Lane]:
-        return lambda: field.gateways.make(python=python).lane("", workload)
+    def gateway(workload: work.Workload, **telemetry: dict[str, str]) -> Callable[[], Lane]:
+        return lambda: field.gateways.make(Plan(telemetry=telemetry), python=python).lane("", workload)
+
+    def audited(arguments: str) -> Callable[[], Lane]:
+        file = folder / f"audit-{arguments}.jsonl"
+        return gateway(work.MODERN_CALL, audit={"to": str(file), "arguments": arguments})
 
     def static(server: str) -> Lane:
         plain = field.gateways.make()
@@ -76,6 +81,8 @@ def _kinds(field: Field, folder: Path, python: Path) -> dict[str, Callable[[], L
         "bare aiohttp proxy, call": lambda: field.bare_lane(python),
         lanes.GATEWAY: gateway(work.MODERN_CALL),
         "gateway, 2025-06-18": gateway(work.LEGACY_CALL),
+        "gateway, audit without arguments": audited("none"),
+        "gateway, audit with digests": audited("digest"),
         "the least server, list of 20": lambda: static("least_server"),
         lanes.STATIC: lambda: static("static_answer"),
         lanes.LISTED: gateway(listing),
