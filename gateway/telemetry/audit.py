@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
 import structlog
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from gateway import jsonrpc
 from gateway.errors import AuditUnavailable
@@ -58,7 +59,7 @@ class Audit:
         self._torn = False
         self._descriptor = os.dup(1) if to == STDOUT else _open(to)
         try:
-            _write(self._descriptor, self._line("opened", {"process": os.getpid()}))
+            _write(self._descriptor, _encode(_event("opened", process=os.getpid())))
         except OSError:
             os.close(self._descriptor)
             raise
@@ -85,7 +86,7 @@ class Audit:
         """Write the line ``begun`` of a call that is about to be sent. Raise :class:`AuditUnavailable` where that
         fails, or takes longer than :data:`WRITE_TIMEOUT`."""
         record.call_id = new_id()
-        line = self._line("begun", _fields(record))
+        line = _encode(_call("begun", record))
         try:
             async with asyncio.timeout(WRITE_TIMEOUT):
                 await asyncio.wrap_future(self._writer.submit(self._write_whole, line))
@@ -98,12 +99,11 @@ class Audit:
         """Write the line of a call that has ended, or was refused."""
         if record.method != CALL:
             return
-        ended = {
-            "outcome": record.outcome or OK,
-            "sent": bool(record.exchanges),
-            "ms": int(record.seconds * 100_000) / 100,
-        }
-        line = self._line("ended" if record.call_id else "call", {**_fields(record), **ended})
+        call = _call("ended" if record.call_id else "call", record)
+        call.outcome = record.outcome or OK
+        call.sent = record.sent_at > 0 or bool(record.earlier)
+        call.ms = int((record.ended - record.started) * 100_000) / 100
+        line = _encode(call)
         if self.required:
             self._writer.submit(self._write_whole, line).add_done_callback(self._note_written)
         else:
@@ -130,18 +130,9 @@ class Audit:
         self._lines.close()
         os.close(self._descriptor)
 
-    def _line(self, event: str, fields: Mapping[str, Any]) -> bytes:
-        line = {"version": VERSION, "time": datetime.now(UTC), "event": event, **fields}
-        try:
-            return jsonrpc.encode(line)
-        except ValueError:  # a lone surrogate
-            return jsonrpc.encode(
-                {name: str(value).encode("utf-8", "replace").decode() for name, value in line.items()}
-            )
-
     def _lost_line(self, lines: int) -> str:
         log.error("lines of the audit were lost, they could not be written", lines=lines)
-        return self._line("lost", {"lines": lines}).decode()
+        return _encode(_event("lost", lines=lines)).decode()
 
     def _write_whole(self, line: bytes) -> None:
         """Write a line. Raise :class:`OSError` where it is not all written; the next line then begins anew."""
@@ -191,29 +182,67 @@ def stop() -> None:
         active = None
 
 
-def _fields(record: Record) -> dict[str, Any]:
+class _Call(Struct, gc=False):
+    """Hold the members of a call's line, in their order."""
+
+    version: int
+    time: datetime
+    event: str
+    request_id: str
+    trace_id: str
+    service: str
+    surface: str
+    tool: str
+    method: str
+    issuer: str
+    subject: str
+    client_id: str
+    client: str
+    address: str
+    consent: dict[str, Any] | None
+    call_id: str | UnsetType = UNSET
+    arguments: Mapping[str, Any] | UnsetType = UNSET
+    outcome: str | UnsetType = UNSET
+    sent: bool | UnsetType = UNSET
+    ms: float | UnsetType = UNSET
+
+
+def _call(event: str, record: Record) -> _Call:
     consent: dict[str, Any] | None = None
     if record.consent:
         consent = {"subject": record.subject, "time": datetime.fromtimestamp(record.consent, UTC)}
-    line: dict[str, Any] = {
-        "request_id": record.request_id,
-        "trace_id": trace_id(record.trace) if record.trace else "",
-        "service": record.service,
-        "surface": record.surface,
-        "tool": record.tool[:MAX_NAME],
-        "method": record.rpc_method,
-        "issuer": record.issuer,
-        "subject": record.subject,
-        "client_id": record.client_id,
-        "client": record.client if isinstance(record.client, str) else "",
-        "address": record.address,
-        "consent": consent,
-    }
-    if record.call_id:
-        line["call_id"] = record.call_id
-    if record.arguments is not None:
-        line["arguments"] = record.arguments
-    return line
+    return _Call(
+        VERSION,
+        datetime.now(UTC),
+        event,
+        record.request_id,
+        trace_id(record.trace) if record.trace else "",
+        record.service,
+        record.surface,
+        record.tool[:MAX_NAME],
+        record.rpc_method,
+        record.issuer,
+        record.subject,
+        record.client_id,
+        record.client if isinstance(record.client, str) else "",
+        record.address,
+        consent,
+        record.call_id or UNSET,
+        UNSET if record.arguments is None else record.arguments,
+    )
+
+
+def _event(event: str, **fields: int) -> dict[str, Any]:
+    return {"version": VERSION, "time": datetime.now(UTC), "event": event, **fields}
+
+
+def _encode(line: _Call | dict[str, Any]) -> bytes:
+    try:
+        return jsonrpc.encode(line)
+    except ValueError:  # a lone surrogate, in a text of a call
+        fields = line if isinstance(line, dict) else structs.asdict(line)
+        texts = {name: str(value).encode("utf-8", "replace").decode() for name, value in fields.items()}
+        return jsonrpc.encode({name: texts[name] for name, value in fields.items() if value is not UNSET})
 
 
 MAX_NAME: Final = 128

@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -54,7 +55,7 @@ class ServiceExchange(Struct, eq=False, gc=False):
 
 
 class Record(Struct, eq=False):
-    """Hold what a request was and came to, as it came: :meth:`fields` cuts and cleans what a stranger chose.
+    """Hold what a request was and came to, as it came: :meth:`line` cuts and cleans what a stranger chose.
 
     ``surface`` is mcp, rest, tool, jsonrpc or stdio, "" for a path that is none of these. ``tool`` is the name that was
     given, or of the tool that was found; ``ran`` says that its call was not refused. ``code`` is the JSON-RPC error
@@ -177,37 +178,40 @@ class Record(Struct, eq=False):
         """Note that an issuer was asked about the caller's token. Requests with the same token wait for one answer."""
         _observe((cells.INTROSPECTION, self.service), seconds)
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of the line, the same each time."""
+    def line(self) -> logs.RequestLine:
+        """Return the line of the log."""
         path, method, tool, subject = self.path, self.method, self.tool, self.subject
         client = self.client if isinstance(self.client, str) else ""
         chosen = f"{path}{method}{tool}{client}{subject}"  # looked at as one text, which is fine mostly
         if len(chosen) > 2 * _SHORT or len(method) + len(client) > _SHORT or not chosen.isprintable():
             path, subject, tool = _cut(path, _LONG), _cut(subject, _LONG), _cut(tool, 2 * _SHORT)
             method, client = _cut(method, _SHORT), _cut(client, _SHORT)
-        return {
-            "request_id": self.request_id,
-            "trace_id": trace_id(self.trace) if self.trace else "",
-            "http": self.http,
-            "path": path,
-            "status": self.status,
-            "service": self.service,
-            "era": self.era,
-            "method": method,
-            "tool": tool,
-            "client": client,
-            "issuer": self.issuer,
-            "subject": subject,
-            "outcome": self.outcome or OK,
+        return logs.RequestLine(
+            datetime.now(UTC),
+            "info",
+            "request",
+            self.request_id,
+            trace_id(self.trace) if self.trace else "",
+            self.http,
+            path,
+            self.status,
+            self.service,
+            self.era,
+            method,
+            tool,
+            client,
+            self.issuer,
+            subject,
+            self.outcome or OK,
             # To the hundredth. round() goes by way of text, and takes ten times as long.
-            "ms": int((self.ended - self.started) * 100_000) / 100,
-            "service_ms": int(self.service_time * 100_000) / 100,
-            "address": self.address,
-            "revision": self.revision,
-            "bytes_in": self.bytes_in,
-            "bytes_out": self.bytes_out,
-            "attempts": 1 + self.resends if self.sent_at else 0,
-        }
+            int((self.ended - self.started) * 100_000) / 100,
+            int(self.service_time * 100_000) / 100,
+            self.address,
+            self.revision,
+            self.bytes_in,
+            self.bytes_out,
+            1 + self.resends if self.sent_at else 0,
+        )
 
 
 _NOBODY: Final = Record("")
@@ -221,7 +225,7 @@ def end(record: Record) -> None:
     of these, but an exchange: :func:`count_late_exchanges`."""
     record.ended = time.perf_counter()
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
-        logs.write_info("request", record.fields())
+        logs.write_info("request", record.line())
     known = None
     if record.is_plain and record.trace is None:
         tool = record.tool if record.ran else ""
