@@ -68,6 +68,7 @@ config: $(VENV)/.run ## write the files and tables that derive from gateway/sett
 	$(BIN)/python -m gateway schema --format markdown > docs/configuration.md
 	$(BIN)/python -m gateway schema --format dialects > docs/dialects.md
 	$(BIN)/python -m tests.error_table
+	$(BIN)/python -m tests.monitoring
 	cp config/gateway.yaml deploy/kubernetes/base/gateway.yaml
 
 .PHONY: services

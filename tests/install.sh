@@ -20,8 +20,8 @@ quietly() {
 
 # Programs of Debian's, each with the package that has it; a file stands for a package without a program.
 DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime i2pd:i2pd monerod:monero
-mopidy:mopidy nginx:nginx-light redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon
-trytond:tryton-server'
+mopidy:mopidy nginx:nginx-light prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager
+redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon trytond:tryton-server'
 # kodi-bin does not run without kodi-data, and does not depend on it.
 DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
 
@@ -38,8 +38,11 @@ install_debian_packages() {
     say "updating the package lists ..."
     quietly apt-get update
   fi
-  # Debian starts what it installs, and this one would join a network of strangers. `systemctl unmask i2pd` undoes it.
-  case " ${missing[*]} " in *" i2pd "*) systemctl mask i2pd.service >/dev/null 2>&1 || true ;; esac
+  # Debian starts what it installs. i2pd would join a network of strangers, and the other two would take their ports.
+  # `systemctl unmask i2pd prometheus prometheus-alertmanager` undoes it.
+  for pair in i2pd prometheus prometheus-alertmanager; do
+    case " ${missing[*]} " in *" $pair "*) systemctl mask "$pair.service" >/dev/null 2>&1 || true ;; esac
+  done
   say "installing ${missing[*]} ..."
   quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
