@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tests.monitoring.panels import ALL, ROWS, Panel
+from tests.monitoring.panel import ALL, Panel
+from tests.monitoring.panels import ROWS
 
 _COLUMNS: Final = 24
 _HEIGHT: Final = 8

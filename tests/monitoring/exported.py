@@ -3,7 +3,8 @@
 from typing import Final
 
 _P: Final = "mcp_gateway_"
-_NAMES = """requests_total tool_calls_total tool_call_seconds_total catalog_tools catalog_quarantined catalog_age_seconds
+_NAMES = """
+requests_total tool_calls_total tool_call_seconds_total catalog_tools catalog_quarantined catalog_age_seconds
 catalog_last_refresh_timestamp_seconds catalog_refreshes_total catalog_pin_drift service_available
 limits_refused_total queue_length queue_wait_seconds slots_in_use slots breaker_open breaker_openings_total
 resends_total streams_open sessions_open tokens_refused_total issuer_keys_age_seconds

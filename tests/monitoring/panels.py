@@ -1,59 +1,10 @@
-"""The panels of the dashboard in deploy/monitoring. Its rows are questions of an operator.
-
-A panel has a title, expressions by their legends, what to conclude from it, and a unit.
-"""
+"""The panels of the dashboard in deploy/monitoring. Its rows are questions of an operator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-ALL: Final = 'job=~"$job"'
-_OF: Final = 'job=~"$job",service=~"$service"'
-_CALLS: Final = f'{_OF},mcp_method_name="tools/call"'
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One panel. ``shows`` are expressions by legend; ``kind`` is Grafana's name of the visualization."""
-
-    title: str
-    shows: Mapping[str, str]
-    says: str
-    unit: str = "short"
-    kind: str = "timeseries"
-    width: int = 8
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _rate(metric: str, by: str, labels: str = _OF) -> str:
-    return f"sum by ({by}) (rate({metric}{{{labels}}}[$__rate_interval]))"
-
-
-def _quantile(part: float, histogram: str, labels: str = _OF, by: str = "service") -> str:
-    return f"histogram_quantile({part}, {_rate(f'{histogram}_bucket', f'{by}, le', labels)})"
-
-
-_STAT: Final = {
-    "options": {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "background", "textMode": "value_and_name"}
-}
-_GREEN_FROM_ONE: Final = {
-    "thresholds": {"mode": "absolute", "steps": [{"color": "red", "value": None}, {"color": "green", "value": 1}]}
-}
-_RED_FROM_ONE: Final = {
-    "thresholds": {"mode": "absolute", "steps": [{"color": "green", "value": None}, {"color": "red", "value": 1}]}
-}
-
-
-def _stat(title: str, shows: Mapping[str, str], says: str, colors: Mapping[str, Any], unit: str = "short") -> Panel:
-    return Panel(title, shows, says, unit, "stat", 4, {"stat": _STAT, "defaults": colors})
-
-
-def _table(title: str, expression: str, says: str, hidden: tuple[str, ...]) -> Panel:
-    organize = {"id": "organize", "options": {"excludeByName": dict.fromkeys(("Time", "__name__", *hidden), True)}}
-    return Panel(title, {"": expression}, says, kind="table", more={"transformations": [organize]})
-
+from tests.monitoring.panel import ALL, CALLS, GREEN_FROM_ONE, OF, RED_FROM_ONE, Panel, quantile, rate, stat, table
 
 _CALL_TIME: Final = "mcp_server_operation_duration_seconds"
 _SERVICE_TIME: Final = "rpc_client_call_duration_seconds"
@@ -64,61 +15,61 @@ _PROCESS: Final = "{{job}} {{instance}}"
 
 ROWS: Final[dict[str, tuple[Panel, ...]]] = {
     "Is it up?": (
-        _stat(
+        stat(
             "Scraped",
             {_PROCESS: f"up{{{ALL}}}"},
             "0: no metrics from this process; everything else here is old.",
-            _GREEN_FROM_ONE,
+            GREEN_FROM_ONE,
         ),
-        _stat(
+        stat(
             "Services listed",
-            {"{{service}}": f"min by (job, service) (mcp_gateway_service_available{{{_OF}}})"},
+            {"{{service}}": f"min by (job, service) (mcp_gateway_service_available{{{OF}}})"},
             "0: no listing that can be shown, or the last refresh failed. /readyz?verbose has the reason.",
-            _GREEN_FROM_ONE,
+            GREEN_FROM_ONE,
         ),
-        _stat(
+        stat(
             "Breakers open",
-            {"{{service}}": f"max by (job, service) (mcp_gateway_breaker_open{{{_OF}}})"},
+            {"{{service}}": f"max by (job, service) (mcp_gateway_breaker_open{{{OF}}})"},
             "The service, or a tool, does not answer: calls are refused, except one a second.",
-            _RED_FROM_ONE,
+            RED_FROM_ONE,
         ),
-        _stat(
+        stat(
             "Shared store",
             {_PROCESS: f"mcp_gateway_store_available{{{ALL}}}"},
             "0: Redis is away, and each replica decides alone.",
-            _GREEN_FROM_ONE,
+            GREEN_FROM_ONE,
         ),
-        _stat(
+        stat(
             "Workers",
             {
                 "{{instance}} serving": f"mcp_gateway_workers{{{ALL}}}",
                 "{{instance}} configured": f"mcp_gateway_workers_configured{{{ALL}}}",
             },
             "Fewer than configured: one ended or hangs.",
-            _GREEN_FROM_ONE,
+            GREEN_FROM_ONE,
         ),
-        _stat(
+        stat(
             "Alerts",
             {"": 'count(ALERTS{alertname=~"McpGateway.*",alertstate="firing"}) or vector(0)'},
             "docs/operating.md has a remedy for each.",
-            _RED_FROM_ONE,
+            RED_FROM_ONE,
         ),
         Panel(
             "Requests, by outcome",
-            {"{{outcome}}": _rate("mcp_gateway_requests_total", "outcome")},
+            {"{{outcome}}": rate("mcp_gateway_requests_total", "outcome")},
             "What callers get. tool_error is HTTP 200 on MCP: rates of HTTP statuses do not show it.",
             "reqps",
         ),
         Panel(
             "Share of calls that fail at the service",
             {
-                "{{service}}": f"job_service:mcp_gateway_calls_failed_by_service:rate5m{{{_OF}}}"
-                f" / job_service:mcp_gateway_calls:rate5m{{{_OF}}}"
+                "{{service}}": f"job_service:mcp_gateway_calls_failed_by_service:rate5m{{{OF}}}"
+                f" / job_service:mcp_gateway_calls:rate5m{{{OF}}}"
             },
             "Callers' own mistakes, limits and tokens do not count. The alert begins at 5 %.",
             "percentunit",
         ),
-        _table(
+        table(
             "Alerts that fire",
             'ALERTS{alertname=~"McpGateway.*",alertstate="firing"}',
             "The alert's annotation has the remedy.",
@@ -152,45 +103,45 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel(
             "The whole call",
             {
-                "{{service}} p50": _quantile(0.5, _CALL_TIME, _CALLS),
-                "{{service}} p99": _quantile(0.99, _CALL_TIME, _CALLS),
+                "{{service}} p50": quantile(0.5, _CALL_TIME, CALLS),
+                "{{service}} p99": quantile(0.99, _CALL_TIME, CALLS),
             },
             "From the head of the request to its response. The alert begins at a p99 of 2 s.",
             "s",
         ),
         Panel(
             "The service alone",
-            {"{{service}} p50": _quantile(0.5, _SERVICE_TIME), "{{service}} p99": _quantile(0.99, _SERVICE_TIME)},
+            {"{{service}} p50": quantile(0.5, _SERVICE_TIME), "{{service}} p99": quantile(0.99, _SERVICE_TIME)},
             "As long as the whole call: the service is slow.",
             "s",
         ),
         Panel(
             "The wait in the queue",
-            {"{{service}} p50": _quantile(0.5, _QUEUE_TIME), "{{service}} p99": _quantile(0.99, _QUEUE_TIME)},
+            {"{{service}} p50": quantile(0.5, _QUEUE_TIME), "{{service}} p99": quantile(0.99, _QUEUE_TIME)},
             "Long: backend.connections is too small for the load, or the service too slow.",
             "s",
         ),
         Panel(
             "Calls at the service, and those that wait",
             {
-                "{{service}} running": f"sum by (service) (mcp_gateway_slots_in_use{{{_OF}}})",
-                "{{service}} at most": f"sum by (service) (mcp_gateway_slots{{{_OF}}})",
-                "{{service}} waiting": f"sum by (service) (mcp_gateway_queue_length{{{_OF}}})",
+                "{{service}} running": f"sum by (service) (mcp_gateway_slots_in_use{{{OF}}})",
+                "{{service}} at most": f"sum by (service) (mcp_gateway_slots{{{OF}}})",
+                "{{service}} waiting": f"sum by (service) (mcp_gateway_queue_length{{{OF}}})",
             },
             "Running at the maximum while others wait: the queue is the reason.",
         ),
         Panel(
             "Slowest tools, mean",
             {
-                _TOOL_LEGEND: f"topk(10, {_rate('mcp_gateway_tool_call_seconds_total', _TOOL)}"
-                f" / {_rate('mcp_gateway_tool_calls_total', _TOOL)})"
+                _TOOL_LEGEND: f"topk(10, {rate('mcp_gateway_tool_call_seconds_total', _TOOL)}"
+                f" / {rate('mcp_gateway_tool_calls_total', _TOOL)})"
             },
             "One tool alone: catalog.tools.*.timeout bounds it.",
             "s",
         ),
         Panel(
             "Tools that take most of the time",
-            {_TOOL_LEGEND: f"topk(10, {_rate('mcp_gateway_tool_call_seconds_total', _TOOL)})"},
+            {_TOOL_LEGEND: f"topk(10, {rate('mcp_gateway_tool_call_seconds_total', _TOOL)})"},
             "Seconds of calls in each second: how many of the tool run at a time.",
         ),
         Panel(
@@ -207,7 +158,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         ),
         Panel(
             "Questions to issuers about tokens",
-            {"{{service}} p99": _quantile(0.99, "mcp_gateway_introspection_duration_seconds")},
+            {"{{service}} p99": quantile(0.99, "mcp_gateway_introspection_duration_seconds")},
             "Each caller waits for it when a token is new.",
             "s",
         ),
@@ -216,8 +167,8 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel(
             "Requests that were not served, by outcome",
             {
-                "{{service}} {{outcome}}": _rate(
-                    "mcp_gateway_requests_total", "service, outcome", f'{_OF},outcome!~"ok|input_required"'
+                "{{service}} {{outcome}}": rate(
+                    "mcp_gateway_requests_total", "service, outcome", f'{OF},outcome!~"ok|input_required"'
                 )
             },
             "docs/http.md has each word, its cause, and what a client should do.",
@@ -225,19 +176,19 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         ),
         Panel(
             "Over a limit",
-            {"{{service}} {{limit}}": _rate("mcp_gateway_limits_refused_total", "service, limit")},
+            {"{{service}} {{limit}}": rate("mcp_gateway_limits_refused_total", "service, limit")},
             "The log has the caller of each.",
             "reqps",
         ),
         Panel(
             "Tokens refused",
-            {"{{service}} {{reason}}": _rate("mcp_gateway_tokens_refused_total", "service, reason")},
+            {"{{service}} {{reason}}": rate("mcp_gateway_tokens_refused_total", "service, reason")},
             "Signature or key: the issuer changed. Audience: a client asks for another resource. Time: a clock.",
             "reqps",
         ),
         Panel(
             "Tools that fail",
-            {_TOOL_LEGEND: "topk(10, " + _rate("mcp_gateway_tool_calls_total", _TOOL, f'{_OF},outcome="failed"') + ")"},
+            {_TOOL_LEGEND: "topk(10, " + rate("mcp_gateway_tool_calls_total", _TOOL, f'{OF},outcome="failed"') + ")"},
             "One tool: its arguments or its code. All of a service: the service.",
             "reqps",
         ),
@@ -245,8 +196,8 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Refused for want of room",
             {
                 "{{instance}} connections": f"rate(mcp_gateway_connections_refused_total{{{ALL}}}[$__rate_interval])",
-                "{{service}} breakers opened": _rate("mcp_gateway_breaker_openings_total", "service"),
-                "{{service}} sent again": _rate("mcp_gateway_resends_total", "service"),
+                "{{service}} breakers opened": rate("mcp_gateway_breaker_openings_total", "service"),
+                "{{service}} sent again": rate("mcp_gateway_resends_total", "service"),
             },
             "Connections: server.max_connections. Breakers: the service does not answer.",
             "reqps",
@@ -254,8 +205,8 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel(
             "Age of the issuers' keys, as a share of their life",
             {
-                "{{service}} {{issuer}}": f"mcp_gateway_issuer_keys_age_seconds{{{_OF}}}"
-                f" / mcp_gateway_issuer_keys_max_age_seconds{{{_OF}}}"
+                "{{service}} {{issuer}}": f"mcp_gateway_issuer_keys_age_seconds{{{OF}}}"
+                f" / mcp_gateway_issuer_keys_max_age_seconds{{{OF}}}"
             },
             "Over 100 %: they cannot be fetched.",
             "percentunit",
@@ -263,8 +214,8 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel(
             "Errors of the service, by code",
             {
-                "{{service}} {{error_type}}": _rate(
-                    f"{_SERVICE_TIME}_count", "service, error_type", f'{_OF},error_type!=""'
+                "{{service}} {{error_type}}": rate(
+                    f"{_SERVICE_TIME}_count", "service, error_type", f'{OF},error_type!=""'
                 )
             },
             "A number is the service's own JSON-RPC code; a word is the exchange itself.",
@@ -273,8 +224,8 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel(
             "Streams and sessions",
             {
-                "{{service}} streams": f"sum by (service) (mcp_gateway_streams_open{{{_OF}}})",
-                "{{service}} sessions": f"sum by (service) (mcp_gateway_sessions_open{{{_OF}}})",
+                "{{service}} streams": f"sum by (service) (mcp_gateway_streams_open{{{OF}}})",
+                "{{service}} sessions": f"sum by (service) (mcp_gateway_sessions_open{{{OF}}})",
             },
             "limits.streams bounds those of one caller.",
         ),
@@ -288,13 +239,13 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         ),
     ),
     "What changed?": (
-        _table(
+        table(
             "Versions",
             f"mcp_gateway_build_info{{{ALL}}}",
             "Different versions side by side: a rollout that is not over.",
             ("Value",),
         ),
-        _table(
+        table(
             "Configuration",
             f"mcp_gateway_config_info{{{ALL}}}",
             "Different hashes: replicas that do not have the same configuration.",
@@ -321,32 +272,32 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         ),
         Panel(
             "Tools",
-            {"{{service}}": f"max by (service) (mcp_gateway_catalog_tools{{{_OF}}})"},
+            {"{{service}}": f"max by (service) (mcp_gateway_catalog_tools{{{OF}}})"},
             "The log names those that are new and gone.",
         ),
         Panel(
             "Left out, and held back",
             {
-                "{{service}} quarantined": f"max by (service) (mcp_gateway_catalog_quarantined{{{_OF}}})",
-                "{{service}} differ from the pins": f"max by (service) (mcp_gateway_catalog_pin_drift{{{_OF}}})",
+                "{{service}} quarantined": f"max by (service) (mcp_gateway_catalog_quarantined{{{OF}}})",
+                "{{service}} differ from the pins": f"max by (service) (mcp_gateway_catalog_pin_drift{{{OF}}})",
             },
             "`check` names each method, the reason, and the remedy.",
         ),
         Panel(
             "Refreshes of the listings",
-            {"{{service}} {{result}}": _rate("mcp_gateway_catalog_refreshes_total", "service, result")},
+            {"{{service}} {{result}}": rate("mcp_gateway_catalog_refreshes_total", "service, result")},
             "Failed: the last good listing is shown until catalog.max_stale.",
             "reqps",
         ),
         Panel(
             "Age of the listings",
-            {"{{service}}": f"max by (service) (mcp_gateway_catalog_age_seconds{{{_OF}}})"},
+            {"{{service}}": f"max by (service) (mcp_gateway_catalog_age_seconds{{{OF}}})"},
             "More than catalog.ttl: refreshes fail.",
             "s",
         ),
         Panel(
             "Until a certificate ends",
-            {"{{service}} {{file}}": f"mcp_gateway_certificate_expiry_seconds{{{_OF}}} - time()"},
+            {"{{service}} {{file}}": f"mcp_gateway_certificate_expiry_seconds{{{OF}}} - time()"},
             "The alert begins at 14 days.",
             "s",
         ),
