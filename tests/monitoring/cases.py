@@ -78,6 +78,13 @@ def _keys(age: float) -> Series:
     )
 
 
+def _left_out(values: str, pinned: str = "0x30", labels: str = _CRM) -> Series:
+    return {
+        f"mcp_gateway_catalog_quarantined{{{labels}}}": values,
+        f"mcp_gateway_catalog_pin_drift{{{labels}}}": pinned,
+    }
+
+
 CASES: Final[dict[str, Case]] = {
     "McpGatewayNotScraped": Case(
         PROCESS,
@@ -220,11 +227,13 @@ CASES: Final[dict[str, Case]] = {
     "McpGatewayToolsQuarantined": Case(
         SERVICE,
         f"{_OF_SERVICE}methods were newly left out; it is 3 now",
-        {f"mcp_gateway_catalog_quarantined{{{_CRM}}}": "2x9 3x20"},
+        _left_out("2x9 3x20") | _left_out("2x9 3x20", labels=_OTHER),
         {
-            "as many as before": _gauge("mcp_gateway_catalog_quarantined", 2, _CRM),
-            "fewer": {f"mcp_gateway_catalog_quarantined{{{_CRM}}}": "3x9 2x20"},
-            "a gateway that starts": {f"mcp_gateway_catalog_quarantined{{{_CRM}}}": "_x9 2x20"},
+            "as many as before": _left_out("2x30"),
+            "fewer": _left_out("3x9 2x20"),
+            "those that the pins hold back": _left_out("2x9 3x20", pinned="0x9 1x20"),
+            "a gateway that starts": _left_out("_x9 2x20", pinned="_x9 0x20"),
+            "a new replica": _left_out("2x30") | _left_out("_x9 2x20", pinned="_x9 0x20", labels=_OTHER),
         },
     ),
     "McpGatewayCertificateEnds": Case(
