@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak conformance clients config
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak conformance clients config image lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,14 @@ REPLICAS ?= 1
 soak: $(VENV)/.dev ## mixed traffic for ten minutes while one thing after the other fails; MINUTES=2 for fewer; REPLICAS=2
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --replicas $(REPLICAS)
 
+image: $(VENV)/.dev ## build the container image twice, look into it, and run it (2 minutes)
+	@bash tests/install.sh $(BIN)/python image
+	$(BIN)/python -m tests.image
+
+lock: $(VENV)/.dev ## resolve what the image installs: newest versions, with hashes
+	@bash tests/install.sh $(BIN)/python image
+	$(BIN)/python -m tests.image.lock
+
 config: $(VENV)/.run ## write the files and tables that derive from gateway/settings/, errors.py, the dialects and the modes of credentials
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml
 	$(BIN)/python -m gateway schema --format json > config/gateway.schema.json
@@ -69,6 +77,8 @@ config: $(VENV)/.run ## write the files and tables that derive from gateway/sett
 	$(BIN)/python -m gateway schema --format dialects > docs/dialects.md
 	$(BIN)/python -m tests.error_table
 	$(BIN)/python -m tests.monitoring
+	$(BIN)/python -m tests.log_page
+	$(BIN)/python -m tests.metrics_table
 	cp config/gateway.yaml deploy/kubernetes/base/gateway.yaml
 
 .PHONY: services

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from gateway.auth.metadata import PREFIX
 from gateway.config.source import ConfigError
-from gateway.config.warnings import log_remarks
+from gateway.config.warnings import log_config_warnings
 from gateway.discovery.refreshing import COLLECTOR
 from gateway.errors import InvalidRequest
 from gateway.http_server.held_bytes import HeldBytes
@@ -51,7 +51,7 @@ def aiohttp_app(settings: Settings, prefix: str = "", *, admin: bool = False) ->
             raise ConfigError([f"prefix: is {prefix!r}, but the application is mounted at {mounted!r}"])
         with COLLECTOR.left_alone():
             await server.open(admin=admin)
-            log_remarks(settings)
+            log_config_warnings(settings)
             yield
             await server.stop()
 

@@ -148,6 +148,16 @@ class AuthUnavailable(Refused, code=503, status=503, slug="auth_unavailable"):
     should keep the token and try again after ``Retry-After``."""
 
 
+class AuditUnavailable(Refused, code=503, status=503, slug="audit_unavailable"):
+    """Raised where ``telemetry.audit.required`` is set and the audit cannot be written: the call was not sent. A client
+    should repeat it after ``Retry-After``; the operator has to make room, or give back the right to write."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(
+            "This call cannot be recorded now, so it was not sent. Try again later", retry_after=retry_after
+        )
+
+
 class MalformedHttp(Refused, code=400, status=400, slug="malformed_http"):
     """Raised where the request is not valid HTTP (RFC 9112), or its framing is ambiguous (request smuggling). A client
     should correct it; the connection is closed."""
@@ -216,8 +226,8 @@ class CatalogUnavailable(Refused, code=503, status=503, slug="catalog_unavailabl
 
 
 class StoreUnavailable(Refused, code=503, status=503, slug="store_unavailable"):
-    """Raised where something may be used once by all replicas, and the store that they share is away. A client should
-    try again after ``Retry-After``."""
+    """Raised where something may be used once by all replicas, and the store that they share is unavailable. A client
+    should try again after ``Retry-After``."""
 
 
 # --- A tool call failed: isError on MCP, 4xx and 5xx on REST ----------------------------------------------------

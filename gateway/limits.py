@@ -15,6 +15,7 @@ from msgspec import Struct
 from gateway.errors import CallLimited, RateLimited
 from gateway.model import Caller, Tool
 from gateway.store import Permit, Store
+from gateway.telemetry.record import RECORD
 from gateway.units import PERIODS
 
 MAX_HANDLES: Final = 4096
@@ -41,6 +42,7 @@ class Budget:
         """Count one request of a caller. Raise :class:`RateLimited` with the seconds to wait."""
         permit = self._permit(caller.principal is not None, caller.key)
         if wait := await permit.take():
+            RECORD.get().note_limit(self._name.replace(" ", "_"))
             raise RateLimited(
                 f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=ceil(wait)
             )
@@ -136,6 +138,8 @@ def read_rate(text: str, name: str) -> Rate:
 
 
 def _quota(rate: Rate, permit: Permit, wait: float) -> Quota:
+    if wait:
+        RECORD.get().note_limit("tool" if rate.name == "tool" else "invocation")
     left, full_in = permit.remaining()
     return Quota(rate, left, ceil(full_in), ceil(wait))
 
@@ -161,6 +165,7 @@ class ConcurrencyLimit:
         key = caller.key
         held = self._held.get(key, 0)
         if held >= self.most:
+            RECORD.get().note_limit("concurrency")
             raise CallLimited(
                 f"Too many calls at once: at most {self.most} may be under way. This call was not made. "
                 "Wait until another one is answered, then call again",
@@ -193,6 +198,7 @@ class StreamLimit:
     def check(self, caller: Caller) -> None:
         """Raise :class:`RateLimited` where the caller has ``most`` streams open."""
         if not self.has_room(caller):
+            RECORD.get().note_limit("streams")
             raise RateLimited(f"Too many open streams, at most {self.most}", retry_after=10)
 
     @contextmanager

@@ -56,11 +56,18 @@ class World:
         self.backend = Backend()
         self.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE, **knobs)
         self.builder: Any = Builder(Params(), ValidatorCache())
-        self._further = fallback, patience
+        self._fallback, self._patience = fallback, patience
         self.discovery = self.made()
 
     def made(self) -> Discovery:
-        return Discovery(self.backend.fetch, self, self.knobs, lambda: self.now, *self._further)
+        return Discovery(
+            self.backend.fetch,
+            self,
+            self.knobs,
+            lambda: self.now,
+            fallback=self._fallback,
+            patience=self._patience,
+        )
 
     async def reload(self, **knobs: Any) -> None:
         """Go on with another discovery, as a reload does that leaves the backend as it is."""

@@ -5,6 +5,7 @@
 #
 # Usage: tests/install.sh PYTHON [reach]      (the python of the project's virtual environment)
 #        tests/install.sh bench               (what `make bench` needs of Debian, and nothing else)
+#        tests/install.sh PYTHON image        (what `make image` and `make lock` need, and nothing else)
 #
 # With "reach" it also installs what only `make reach` starts: more of Debian's, tests/reach/python and tests/reach/node.
 set -euo pipefail
@@ -115,7 +116,12 @@ if [ "${1:-}" = bench ]; then
   install_debian_packages "nginx:nginx-light redis-server:redis-server taskset:util-linux wrk:wrk $module"
   exit
 fi
-[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach], or tests/install.sh bench"
+if [ "${2:-}" = image ]; then
+  install_debian_packages 'buildah:buildah mmdebstrap:mmdebstrap'
+  install_python_packages "$1" image
+  exit
+fi
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image], or tests/install.sh bench"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)

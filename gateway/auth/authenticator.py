@@ -24,6 +24,7 @@ from gateway.auth.verifier import VerifiedToken, Verifier
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
+from gateway.telemetry.record import RECORD
 from gateway.telemetry.sampling import Sampler
 
 MAX_TOKENS: Final = 20_000
@@ -150,12 +151,12 @@ class Authenticator:
         try:
             return await self._verifications.join(digest, lambda: self._verify(digest, raw))
         except InvalidToken as error:
-            self._log_refusal("token refused", error.reason, address)
+            self._log_refusal("token refused", str(error), address)
             raise self._unauthorized(error) from None
         except Undecidable as error:
             more = self._undecidable_sampler.admit()
             if more is not None:
-                log.warning("token cannot be verified", reason=error.reason, **more)
+                log.warning("token cannot be verified", reason=str(error), **more)
             raise _unavailable(error.retry_after) from None
         except GatewayError:
             raise
@@ -187,10 +188,11 @@ class Authenticator:
                 bound_to=verified.bound_key,
             )  # fmt: skip
         except InvalidToken as error:
-            self._log_refusal("token refused", error.reason, presented.address)
+            self._log_refusal("token refused", str(error), presented.address)
             raise self._unauthorized(error) from None
         except InvalidProof as error:
-            self._log_refusal("proof refused", error.reason, presented.address)
+            self._log_refusal("proof refused", str(error), presented.address)
+            RECORD.get().note_refused_token("invalid_proof")
             raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scheme="DPoP") from None
 
     def _log_refusal(self, event: str, reason: str, address: str) -> None:
@@ -199,10 +201,12 @@ class Authenticator:
             log.info(event, reason=reason, address=address, **more)
 
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:
+        RECORD.get().note_refused_token("expired" if error.expired else "invalid_token")
         message = EXPIRED if error.expired else BAD_TOKEN
         return Unauthorized(message, error="invalid_token", scheme=self.scheme)
 
     def _malformed(self, message: str) -> MalformedAuthorization:
+        RECORD.get().note_refused_token("malformed")
         return MalformedAuthorization(message, error="invalid_request", scheme=self.scheme)
 
 

@@ -46,7 +46,7 @@ class ProofChecker:
             parsed = compact.parse_compact(proof)
             alg, typ = parsed.alg, parsed.typ
         except InvalidToken as error:
-            raise InvalidProof(error.reason) from None
+            raise InvalidProof(str(error)) from None
         if typ != "dpop+jwt" or alg not in ALGORITHMS:
             raise InvalidProof("its typ or alg is not that of a proof")
         jwk = parsed.header.get("jwk")

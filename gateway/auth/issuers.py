@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from gateway.auth.addresses import reach_of_issuer
 from gateway.auth.claims import IssuerPolicy, check_fixed_claims, principal_of
@@ -20,6 +20,7 @@ from gateway.http_client.response import OutboundError
 from gateway.http_client.session import Outbound
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Credentials, Issuer
+from gateway.telemetry.record import RECORD
 
 # Verify opaque tokens by asking their issuer (RFC 7662).
 #
@@ -101,10 +102,13 @@ class IntrospectionVerifier:
     async def _introspect(self, raw: str) -> dict[str, Any]:
         # Google's tokeninfo is older than RFC 7662: other names, no active, and status 400 for a bad token.
         form = {"access_token": raw} if self._is_google else {"token": raw, "token_type_hint": "access_token"}
+        began = time.perf_counter()
         try:
             answer = await self._client.post(form)
         except (FetchFailed, OutboundError) as error:
             raise self._undecidable(str(error)) from None
+        finally:
+            RECORD.get().note_introspection(time.perf_counter() - began)
         if self._is_google and answer.status == 400:
             raise InvalidToken("the issuer says that it is not active")
         if answer.status != 200:
@@ -157,6 +161,7 @@ class Issuers:
             self.outbounds[issuer.issuer] = Outbound(connections=20, tls=tls, reach=reach)
         self.keys = {issuer.issuer: IssuerKeys(issuer, self.outbounds[issuer.issuer]) for issuer in issuers}
         self.background = Background()
+        self._users = 1
         if not issuers:
             self.outbounds[""] = Outbound(connections=20)
 
@@ -210,7 +215,16 @@ class Issuers:
         """Return the HTTP client of the first issuer."""
         return next(iter(self.outbounds.values()))
 
+    def shared(self) -> Self:
+        """Return this for one more service, which has to close it, too."""
+        self._users += 1
+        return self
+
     async def close(self) -> None:
+        """Close everything, once all services that share this have closed it."""
+        self._users -= 1
+        if self._users:
+            return
         await self.background.stop()
         for outbound in self.outbounds.values():
             await outbound.close()

@@ -86,6 +86,11 @@ class IssuerKeys:
             return None
         return self._keys
 
+    @property
+    def age(self) -> float | None:
+        """Return the seconds since the keys were fetched, None if they never were."""
+        return None if self._keys is None else self._clock() - self._fetched_at
+
     async def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
         """Return the keys that may have signed a token. Raises :class:`Undecidable`, :class:`InvalidToken`."""
         keys = self.keys
@@ -151,12 +156,8 @@ class IssuerKeys:
     async def _fetch_keys(self) -> tuple[KeySet, float]:
         uri = self.issuer.metadata.jwks_uri
         if uri is None:
-            try:
-                self._metadata = self._metadata or await self._discover()
-                uri = self._metadata.jwks_uri
-            except FetchFailed:
-                self._metadata = None
-                raise
+            self._metadata = self._metadata or await self._discover()
+            uri = self._metadata.jwks_uri
             if uri is None:
                 raise FetchFailed("its metadata have no jwks_uri; set auth.issuers.metadata")
         answer = await self._get_document(uri)
@@ -188,7 +189,7 @@ class IssuerKeys:
 
     async def _get_document(self, url: str) -> Answer:
         try:
-            answer = await self._outbound.get(url, _HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
+            answer = await self._outbound.request("GET", url, b"", _HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
         except OutboundError as error:
             raise FetchFailed(f"{url}: {error}") from None
         if answer.status != 200:

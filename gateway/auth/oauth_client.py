@@ -45,8 +45,13 @@ class OAuthClient:
 
     async def post(self, form: Mapping[str, str]) -> FormAnswer:
         """Return the answer to a form. Raises :class:`OutboundError`, and what ``endpoint`` does."""
-        answer = await self._outbound.post(
-            await self._endpoint(), urlencode(form).encode(), self._headers, timeout=self._timeout, max_bytes=MAX_BYTES
+        answer = await self._outbound.request(
+            "POST",
+            await self._endpoint(),
+            urlencode(form).encode(),
+            self._headers,
+            timeout=self._timeout,
+            max_bytes=MAX_BYTES,
         )
         try:
             members = jsonrpc.decode(answer.body)

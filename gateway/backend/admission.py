@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from cachetools import LRUCache
@@ -13,15 +14,9 @@ from cachetools import LRUCache
 from gateway.backend.breaker import INTERVAL, Breaker
 from gateway.backend.queue import LISTING, FairQueue, NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
-from gateway.http_client.response import (
-    Answer,
-    AnswerTooLarge,
-    BadHttp,
-    DeadlinePassed,
-    OutboundError,
-)
+from gateway.http_client.response import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
 from gateway.http_client.transport import Transport
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry.record import CANCELLED, RECORD
 
 _ANSWERS: Final = (AnswerTooLarge, BadHttp)
 """Failures of exchanges that the service did answer."""
@@ -71,7 +66,11 @@ class CallAdmission:
         slot = self._queue.take_at_once(caller, tool)
         waited = slot is None
         if slot is None:
-            slot = await self._queue.take(caller, tool, min(self._queue_timeout, max(0.0, timeout)))
+            began = time.perf_counter()
+            try:
+                slot = await self._queue.take(caller, tool, min(self._queue_timeout, max(0.0, timeout)))
+            finally:
+                _record().note_wait(time.perf_counter() - began)
         answered = False
         try:
             if waited:
@@ -80,18 +79,23 @@ class CallAdmission:
                 timeout = attempts.seconds_left()
             if timeout <= 0:
                 raise NoTurn("its time was over before its turn")
-            sent_at = time.perf_counter()
+            sent_at, failure = time.perf_counter(), CANCELLED
             try:
-                answer = await self._transport.post(url, body, headers, timeout=timeout, max_bytes=max_bytes)
+                answer = await self._transport.request("POST", url, body, headers, timeout=timeout, max_bytes=max_bytes)
+                failure = ""
             except OutboundError as error:
-                answered = isinstance(error, _ANSWERS)
+                failure, answered = "", isinstance(error, _ANSWERS)
                 if answered:
                     self._breaker.succeed(tool)
                 elif timeout >= _FAIR_SHARE * attempts.timeout:
                     self._breaker.fail(caller, tool, error, time.perf_counter() - sent_at)
                 raise
             finally:
-                _record().service_time += time.perf_counter() - sent_at
+                record = _record()
+                if record.sent_at:
+                    record.keep_exchange()
+                record.sent_at, record.failure = sent_at, failure
+                record.service_time += time.perf_counter() - sent_at
             answered = True
             if not self._breaker.is_calm:
                 self._breaker.succeed(tool)
@@ -176,16 +180,8 @@ class _ListingTransport:
     admission: ListingAdmission
     caller: str
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
-        async def send(left: float) -> Answer:
-            return await self.admission.transport.post(url, body, headers, timeout=left, max_bytes=max_bytes)
-
-        return await self.admission.exchange(self.caller, send, timeout)
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        async def send(left: float) -> Answer:
-            return await self.admission.transport.get(url, headers, timeout=left, max_bytes=max_bytes)
-
-        return await self.admission.exchange(self.caller, send, timeout)
+        send = partial(self.admission.transport.request, method, url, body, headers, max_bytes=max_bytes)
+        return await self.admission.exchange(self.caller, lambda left: send(timeout=left), timeout)

@@ -26,12 +26,7 @@ import structlog
 from cachetools import LRUCache
 
 from gateway.concurrency.background import Problem
-from gateway.http_client.response import (
-    ConnectFailed,
-    DeadlinePassed,
-    NoConnection,
-    OutboundError,
-)
+from gateway.http_client.response import ConnectFailed, DeadlinePassed, NoConnection, OutboundError
 
 WINDOW: Final = 10.0
 """Seconds in which failures are counted together, beside the time of the last one: a caller whose share are 16
@@ -112,6 +107,8 @@ class Breaker:
         self._connect_circuit, self._timeout_circuit = _of_service()
         self.problem, self.problem_of_tool = Problem(), Problem()
         """Why calls, or those of one tool, have had no answer since the last one that had."""
+        self.openings = 0
+        """How often a circuit opened."""
         self.is_calm = True
         """True while no failure is counted. Then nothing has to be asked or told, but :meth:`fail`."""
         self._tools: LRUCache[Hashable, _Circuit] = LRUCache(_MOST_TOOLS)
@@ -122,6 +119,12 @@ class Breaker:
     def __repr__(self) -> str:
         tools = sum(circuit.open_for is not None for circuit in self._tools.values())
         return f"<Breaker: {'open' if self.is_open else 'closed'}, {tools} tools open>"
+
+    @property
+    def open_circuits(self) -> int:
+        """Return how many circuits are open, for everyone or for one caller."""
+        circuits = (self._connect_circuit, self._timeout_circuit, *self._tools.values())
+        return sum(circuit.open_for is not None for circuit in circuits)
 
     @property
     def is_open(self) -> bool:
@@ -154,12 +157,14 @@ class Breaker:
         now = self._clock()
         if isinstance(error, ConnectFailed | NoConnection):
             if self._connect_circuit.fail(now, 0.0, EVERYONE):
+                self.openings += 1
                 log.error("the backend takes no connections; calls are refused but for one a second", reason=str(error))
             self._note(error)
         elif isinstance(error, DeadlinePassed):
             self._late_callers[caller] = self._late_tools[tool] = now
             if self._answered_at(None) <= now - lasted:
                 if self._timeout_circuit.fail(now, lasted, caller, tool):
+                    self.openings += 1
                     _log_opening("the backend does not answer", self._timeout_circuit)
                 self._note(error)
             if self._answered_at(tool) <= now - lasted:
@@ -168,6 +173,7 @@ class Breaker:
                 if circuit is None:
                     circuit = self._tools[tool] = _Circuit(TIMED_OUT, of=" of this tool")
                 if circuit.fail(now, lasted, caller):
+                    self.openings += 1
                     _log_opening("a method does not answer", circuit, method=str(tool))
                 if circuit.open_for is EVERYONE:
                     self.problem_of_tool.set(f"calls of the method {tool} have no answer in time{_REFUSED}")

@@ -174,6 +174,16 @@ class FairQueue:
         return f"<FairQueue: {held}, {self._lines.total} wait>"
 
     @property
+    def waiting(self) -> int:
+        """Return how many exchanges wait for a turn."""
+        return self._lines.total
+
+    @property
+    def in_use(self) -> int:
+        """Return how many slots are in use, those for listings among them."""
+        return self.size - self._free_slots + len(self._listing)
+
+    @property
     def listing_waits(self) -> bool:
         """Return whether a listing waits for its turn."""
         return self._lines.waits_for(LISTING)

@@ -23,6 +23,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from gateway.telemetry.record import RECORD
+
 WINDOW: Final = 10.0
 """Seconds over which calls are counted for the budget."""
 SHARE: Final = 0.1
@@ -115,4 +117,5 @@ class Attempts(Struct, eq=False):
         if reason in BUDGETED and not self.budget.spend():
             return False
         self._sent_again_for |= {reason}
+        RECORD.get().note_resend()
         return True

@@ -25,14 +25,7 @@ from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.concurrency.turns import run_in_turns
-from gateway.http_client.response import (
-    Answer,
-    ConnectFailed,
-    DeadlinePassed,
-    Interrupted,
-    NoConnection,
-    OutboundError,
-)
+from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.http_client.transport import Transport
 from gateway.jsonrpc import Raw
 from gateway.jsonrpc.bounds import echoes_unquoted, memory_cost
@@ -150,7 +143,7 @@ class BackendSource:
         digits = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()
         id = int(digits[:7], 16) if form.integer_ids else f"q{digits[:_ID_DIGITS]}"
         body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
-        answer = await self._exchange("POST", self.listing_url or self.url, body)
+        answer = await self._request(self.listing_url or self.url, body)
         if isinstance(answer, SourceAnswer):
             return answer, False
         found, complains = await self._result_in(answer, id, form)
@@ -158,7 +151,7 @@ class BackendSource:
 
     async def get_document(self, url: str) -> SourceAnswer:
         """GET a JSON document."""
-        answer = await self._exchange("GET", url, None)
+        answer = await self._request(url)
         if isinstance(answer, SourceAnswer):
             return answer
         return replace(await self._document_in(answer), http=_facts(answer))
@@ -175,7 +168,7 @@ class BackendSource:
         self._answer_hash.append(digest.digest())
         self.size += len(answer)
 
-    async def _exchange(self, verb: str, url: str, body: bytes | None, *, again: bool = True) -> Answer | SourceAnswer:
+    async def _request(self, url: str, body: bytes = b"", *, again: bool = True) -> Answer | SourceAnswer:
         """Return the HTTP answer, or a summary of why there is none. ``again`` allows one repetition."""
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
@@ -185,16 +178,15 @@ class BackendSource:
         timeout = remaining if self.patience is None else min(remaining, self.patience)
         headers, full_url = self._parts.headers, self._parts.url(url)
         try:
-            if body is not None:
-                answer = await self._transport.post(full_url, body, headers, timeout=timeout, max_bytes=self._max_bytes)
-            else:
-                answer = await self._transport.get(full_url, headers, timeout=timeout, max_bytes=self._max_bytes)
+            answer = await self._transport.request(
+                "POST" if body else "GET", full_url, body, headers, timeout=timeout, max_bytes=self._max_bytes
+            )
         except ConnectFailed as error:
             return SourceAnswer(str(error), unreachable=True, away=True)
         except DeadlinePassed:
             return SourceAnswer(f"no answer within {round(timeout, 1):g} s", away=True, late=True)
         except Interrupted as error:  # a service may close a kept connection just as it is used again
-            return await self._exchange(verb, url, body, again=False) if again else SourceAnswer(str(error), away=True)
+            return await self._request(url, body, again=False) if again else SourceAnswer(str(error), away=True)
         except OutboundError as error:
             return SourceAnswer(str(error), away=isinstance(error, NoConnection | QueueFull))
         if answer.status != 401 and answer.status in self._parts.refusing_statuses:  # of a 401 the body says more

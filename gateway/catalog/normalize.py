@@ -330,6 +330,7 @@ def _binding(
         own_names=own_names,
         structure_is_known=_is_structure_known(method, override, policy),
         repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
+        audited=override.audit,
         form=policy.form,
     )
 

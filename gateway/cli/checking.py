@@ -10,22 +10,20 @@ import click
 
 from gateway import jsonrpc
 from gateway.auth.claims import IssuerPolicy
-from gateway.auth.issuers import IntrospectionVerifier, Issuers
-from gateway.auth.jwks import FetchFailed
-from gateway.auth.metadata import ANOTHER_ISSUER
-from gateway.catalog.curation import lint_catalog, list_some
+from gateway.catalog.curation import lint_catalog
 from gateway.cli import report
 from gateway.cli.contact import ContactFailed, contact
-from gateway.cli.options import FAILED, NO_LISTING
-from gateway.cli.store_check import store_state
-from gateway.config.warnings import remarks_on
+from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE, fail
+from gateway.config.warnings import config_warnings
 from gateway.credentials import credential_modes
+from gateway.diagnosis.access import IssuerFinding, TokenReport, challenge_warning, check_issuer
 from gateway.diagnosis.no_listing import NEEDS_TOKEN
-from gateway.diagnosis.token import TokenReport
+from gateway.diagnosis.store import check_store
 from gateway.errors import Unauthorized
 from gateway.model import Caller, Catalog, NameStyle, Principal
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
+from gateway.store import StoreFault
 from gateway.text import masked_url, printable
 
 Say: TypeAlias = Callable[[str], None]
@@ -36,33 +34,42 @@ class Checked:
     """Hold what was found out about one service. ``failure`` is why ``code`` is not 0."""
 
     settings: ServiceSettings
-    findings: Findings
+    warnings: list[str]
+    service: Service | None = None
+    issuers: list[tuple[IssuerPolicy, IssuerFinding]] = field(default_factory=list)
     catalog: Catalog | None = None
     principal: Principal | None = None
     token: TokenReport | None = None
-    remarks: list[str] = field(default_factory=list)
     failure: ContactFailed | None = None
 
     @property
     def code(self) -> int:
         return 0 if self.failure is None else self.failure.code
 
+    @property
+    def faults(self) -> list[str]:
+        """Return the faults that keep all callers out."""
+        return [found.fault for _, found in self.issuers if found.fault]
+
 
 async def check(settings: Settings, services: Sequence[ServiceSettings], token: str | None, *, as_json: bool) -> int:
     """Print the report on each service. Return the highest exit code."""
     say: Say = (lambda _: None) if as_json else report.say
-    common = [*remarks_on(settings)]
+    common = [*config_warnings(settings)]
     if settings.services and common:
-        say("\n".join(report.remarks(common)))
+        say("\n".join(report.warnings(common)))
     checked = []
     for service in services:
         if service.name:
             say(report.heading(service))
-        checked.append(await _check(service, token, [] if service.name else common, say))
+        checked.append(await _check(service, token, [] if service.name else [*common], say))
         if not as_json:
             _tell_failure(checked[-1])
     code = max((one.code for one in checked), default=0)
-    store, fault = await store_state(settings.store)
+    try:
+        store, fault = await check_store(settings.store)
+    except StoreFault as error:
+        fail(UNUSABLE, f"store.url: {error}")
     if fault is not None:
         code = max(code, NO_LISTING)
         if not as_json:
@@ -88,17 +95,18 @@ def _tell_failure(checked: Checked) -> None:
         click.echo(f"The service with this failure is {checked.settings.name}.", err=True)
 
 
-async def _check(settings: ServiceSettings, token: str | None, remarks: list[str], say: Say) -> Checked:
-    checked = Checked(settings, Findings(), remarks=[*remarks])
+async def _check(settings: ServiceSettings, token: str | None, warnings: list[str], say: Say) -> Checked:
+    checked = Checked(settings, warnings)
 
-    async def report_auth(parts: Service) -> None:
-        async for line in checked.findings.lines(parts):
+    async def report_auth(service: Service) -> None:
+        checked.service = service
+        async for line in _auth_lines(checked, service):
             say(line)
 
-    async def keep(parts: Service, caller: Caller, catalog: Catalog) -> Catalog:
+    async def keep(service: Service, caller: Caller, catalog: Catalog) -> Catalog:
         checked.catalog, checked.principal = catalog, caller.principal
         if token is not None:
-            checked.token = TokenReport.of(parts.settings, parts.auth.policies, token)
+            checked.token = TokenReport.of(service.settings, service.auth.policies, token)
         return catalog
 
     try:
@@ -107,13 +115,13 @@ async def _check(settings: ServiceSettings, token: str | None, remarks: list[str
         checked.failure, checked.token = failure, failure.token
         return checked if failure.diagnosis != NEEDS_TOKEN else _without_token(checked, say)
     finally:
-        for line in checked.findings.invitation(checked.remarks):
+        for line in _invitation(checked):
             say(line)
-    checked.remarks += lint_catalog(catalog, settings.catalog)
+    checked.warnings += lint_catalog(catalog, settings.catalog)
     if checked.principal is not None and checked.token is not None:
         for line in (*principal_lines(checked.principal), *checked.token.lines()):
             say(line)
-    for line in report.check(settings, catalog, checked.remarks):
+    for line in report.check(settings, catalog, checked.warnings):
         say(line)
     lines = _failure_lines(settings, checked, catalog)
     checked.failure = ContactFailed(FAILED, lines) if lines else None
@@ -122,8 +130,8 @@ async def _check(settings: ServiceSettings, token: str | None, remarks: list[str
 
 def _failure_lines(settings: ServiceSettings, checked: Checked, catalog: Catalog) -> tuple[str, ...]:
     """Return why what was found is of use to nobody; none where it is."""
-    if checked.findings.faults:
-        return ("No caller can get in:", *(f"  {fault}" for fault in checked.findings.faults))
+    if checked.faults:
+        return ("No caller can get in:", *(f"  {fault}" for fault in checked.faults))
     lacking = checked.principal and {*settings.auth.scopes.list_} - checked.principal.scopes
     if lacking:
         knob = settings.knob("auth.scopes.list")
@@ -136,12 +144,12 @@ def _failure_lines(settings: ServiceSettings, checked: Checked, catalog: Catalog
 
 def _without_token(checked: Checked, say: Say) -> Checked:
     """Say that the listing needs a token, which is no failure."""
-    if not checked.findings.faults:
+    if not checked.faults:
         checked.failure = None
-        checked.remarks.append(
+        checked.warnings.append(
             "no tools are shown: the service lists them only to callers with a token; give one with --token-file"
         )
-        say("\n".join(report.remarks(checked.remarks)))
+        say("\n".join(report.warnings(checked.warnings)))
     return checked
 
 
@@ -151,7 +159,7 @@ def json_of(checked: Checked) -> dict[str, Any]:
     return {
         "name": settings.name or None, "path": f"{settings.mount}/mcp", "exit_code": checked.code,
         "backend": masked_url(settings.backend.url),
-        "auth": {"mode": settings.auth.mode, "issuers": checked.findings.issuers,
+        "auth": {"mode": settings.auth.mode, "issuers": [*_issuers_json(checked)],
                  "resource": settings.resource if settings.auth.traits.needs_metadata else None},
         "token": _token_json(checked),
         "dialect": None if catalog is None else catalog.dialect,
@@ -161,8 +169,14 @@ def json_of(checked: Checked) -> dict[str, Any]:
             for method in catalog.quarantined
         ],
         "hidden": [] if catalog is None else [*catalog.hidden],
-        "remarks": checked.remarks, "failure": None if failure is None else _failure_json(failure),
+        "remarks": checked.warnings, "failure": None if failure is None else _failure_json(failure),
     }  # fmt: skip
+
+
+def _issuers_json(checked: Checked) -> Iterator[dict[str, Any]]:
+    for policy, found in checked.issuers:
+        of_policy = {"preset": policy.preset.name, "audiences": sorted(policy.audiences)}
+        yield {"issuer": policy.issuer.issuer, **of_policy, "fault": found.fault or None}
 
 
 def _tools_json(catalog: Catalog, names: NameStyle) -> list[dict[str, Any]]:
@@ -195,93 +209,52 @@ def _failure_json(failure: ContactFailed) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class Findings:
-    """Make the lines of the report on authentication. ``faults`` are those that keep all callers out, ``issuers`` what
-    docs/checking.md says of each, ``service`` the one that asks for tokens."""
-
-    def __init__(self) -> None:
-        self.service: Service | None = None
-        self.faults: list[str] = []
-        self.issuers: list[dict[str, Any]] = []
-
-    async def lines(self, service: Service) -> AsyncIterator[str]:
-        """Yield the lines. Contacts each issuer."""
-        settings = service.settings
-        if service.site.metadata is None:
-            yield "auth         off: every client that reaches the port may list and call"
-            return
-        self.service = service
-        yield f"resource     {settings.resource}"
-        for policy in service.auth.policies:
-            async for line in self._issuer(settings, service.auth.issuers, policy):
-                yield line
-        for line in _credential_lines(settings):
+async def _auth_lines(checked: Checked, service: Service) -> AsyncIterator[str]:
+    """Yield the report on authentication, and keep what it finds. Contacts each issuer."""
+    settings = service.settings
+    if service.site.metadata is None:
+        yield "auth         off: every client that reaches the port may list and call"
+        return
+    yield f"resource     {settings.resource}"
+    for policy in service.auth.policies:
+        yield f"issuer       {policy.issuer.issuer} (preset {policy.preset.name})"
+        found = await check_issuer(settings, policy, service.auth.issuers)
+        checked.issuers.append((policy, found))
+        for line in _issuer_lines(settings, policy, found):
             yield line
+    for line in _credential_lines(settings):
+        yield line
 
-    def invitation(self, remarks: list[str]) -> Iterator[str]:
-        """Yield what a client without a token sees, which depends on the listing. Where that is not enough for some
-        clients, add a remark."""
-        if self.service is None or (metadata := self.service.site.metadata) is None:
-            return
-        yield "a client without a token sees"
-        yield f"  401 WWW-Authenticate: {self.service.site.challenge(Unauthorized(''))}"
-        yield f"  {metadata.url}"
-        yield f"  {metadata.body.decode()}"
-        access, knob = self.service.access, self.service.settings.knob("auth.scopes.challenge")
-        first = access.challenged_scopes()
-        later = [scope for scope in access.supported_scopes if scope not in first]
-        if first and later:  # where none is asked for, clients ask for all
-            remarks.append(
-                f"{knob} is least: clients first ask for {' '.join(first)}, not for {list_some(later)}; where an "
-                "issuer holds a client to the scopes that it registered with, clients that register themselves need all"
-            )
 
-    async def _issuer(self, settings: ServiceSettings, issuers: Issuers, policy: IssuerPolicy) -> AsyncIterator[str]:
-        issuer, preset = policy.issuer, policy.preset
-        keys = issuers.keys[issuer.issuer]
-        found: dict[str, Any] = {"issuer": issuer.issuer, "preset": preset.name, "audiences": sorted(policy.audiences)}
-        self.issuers.append(found | {"fault": None})
-        yield f"issuer       {issuer.issuer} (preset {preset.name})"
-        if issuer.introspects:
-            verifier = IntrospectionVerifier(policy, keys, issuers.outbounds[issuer.issuer])
-            try:
-                yield f"  introspects each token at {await verifier.endpoint()}"
-            except FetchFailed as error:
-                yield self._fault(settings, f"{issuer.issuer}: {error}")
-        else:
-            await keys.refresh()
-            if keys.keys is None:
-                yield self._fault(settings, f"{issuer.issuer}: {keys.failure}")
-            else:
-                algorithms = ", ".join(sorted({key.alg for key in keys.keys.keys}))
-                yield f"  keys       {len(keys.keys.keys)} ({algorithms})"
-                for ignored in keys.keys.ignored:
-                    yield printable(f"  not used   {ignored}")
-                try:
-                    await keys.get_metadata()
-                except FetchFailed as error:
-                    if ANOTHER_ISSUER in str(error):
-                        yield self._fault(settings, f"{issuer.issuer}: {error}; clients that log in refuse it")
-        if issuer.clients:
-            yield f"  clients    {', '.join(issuer.clients)}"
-        yield f"  audience   {' or '.join(sorted(policy.audiences))}"
-        for sentence in preset.loosens:
-            yield f"  loosened   {sentence.replace('{issuer}', issuer.issuer)}"
-        for sentence in preset.advice:
-            yield f"  at issuer  {sentence.replace('{resource}', settings.resource)}"
+def _issuer_lines(settings: ServiceSettings, policy: IssuerPolicy, found: IssuerFinding) -> Iterator[str]:
+    if found.endpoint:
+        yield f"  introspects each token at {found.endpoint}"
+    if found.keys is not None:
+        algorithms = ", ".join(sorted({key.alg for key in found.keys.keys}))
+        yield f"  keys       {len(found.keys.keys)} ({algorithms})"
+        yield from (printable(f"  not used   {ignored}") for ignored in found.keys.ignored)
+    if found.fault:
+        yield f"  FAULT      {found.fault}"
+    if policy.issuer.clients:
+        yield f"  clients    {', '.join(policy.issuer.clients)}"
+    yield f"  audience   {' or '.join(sorted(policy.audiences))}"
+    for sentence in policy.preset.loosens:
+        yield f"  loosened   {sentence.replace('{issuer}', policy.issuer.issuer)}"
+    for sentence in policy.preset.advice:
+        yield f"  at issuer  {sentence.replace('{resource}', settings.resource)}"
 
-    def _fault(self, settings: ServiceSettings, text: str) -> str:
-        """Return the line of a fault, with what to do about it."""
-        knob = settings.knob(f"auth.issuers.{len(self.issuers) - 1}")
-        if any(words in text for words in ("HTTP 5", "connection refused", "no answer", "cannot be resolved")):
-            text += f"; start the issuer or look into its log, or correct {knob}"
-        elif settings.auth.issuers[len(self.issuers) - 1].metadata.jwks_uri is not None:
-            text += f"; correct {knob}.metadata.jwks_uri, the address of its keys"
-        else:
-            text += f"; {knob}.issuer must be the iss of its tokens: no address of keys, metadata or a login page"
-        self.faults.append(text)
-        self.issuers[-1]["fault"] = text
-        return f"  FAULT      {text}"
+
+def _invitation(checked: Checked) -> Iterator[str]:
+    """Yield what a client without a token sees, which depends on the listing. Warn where some clients need more."""
+    service = checked.service
+    if service is None or (metadata := service.site.metadata) is None:
+        return
+    yield "a client without a token sees"
+    yield f"  401 WWW-Authenticate: {service.site.challenge(Unauthorized(''))}"
+    yield f"  {metadata.url}"
+    yield f"  {metadata.body.decode()}"
+    if warning := challenge_warning(service.settings, service.access):
+        checked.warnings.append(warning)
 
 
 def _credential_lines(settings: ServiceSettings) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""The entries that make MCP clients use the gateway: where each client reads them, in which form, and how to add one.
+"""The entries that make MCP clients use the gateway: where each client reads them, and how to add one.
 
-A file belongs to its client and its owner: everything but our own entry stays as it is, to the character.
+Everything but our own entry stays as it is in a client's file, to the character.
 """
 
 from __future__ import annotations
@@ -33,12 +33,9 @@ class NotAdded(Exception):
 
 @dataclass(frozen=True)
 class Client:
-    """Describe how a client is configured.
-
-    ``file`` returns its usual file, None where it has none; ``section`` is the member that holds the entries.
-    ``stdio`` and ``http`` are the members that an entry has beside the command or the URL; None where the client's file
-    does not take such an entry. ``then`` is what to do after a change. ``login`` returns the members for a client id.
-    """
+    """Describe how a client is configured: its usual ``file``, and the member that holds the entries. ``stdio`` and
+    ``http`` are the members of an entry beside the command or the URL; None where the file accepts no such entry.
+    ``then`` is what to do after a change. ``login`` returns the members for a client id."""
 
     title: str
     file: Callable[[], Path] | None
@@ -122,11 +119,9 @@ CLIENTS: Final[Mapping[str, Client]] = {
 
 
 def change_entry(client: Client, file: Path, name: str, entry: Entry | None, owns: Callable[[Entry], bool]) -> bool:
-    """Write an entry to a file, or remove it for None; return False where there is nothing to change. ``owns`` tells
-    whether an entry of that name is ours to change; members that it has beside ours are kept.
-
-    Raises :class:`NotAdded`, and :class:`OSError`.
-    """
+    """Write an entry to a file, or remove it for None; return False where there is nothing to change. ``owns`` returns
+    whether an entry of that name is ours to change; its further members are kept. Raises :class:`NotAdded` and
+    :class:`OSError`."""
     _check_place(file)
     raw = _content(file)
     try:

@@ -1,10 +1,8 @@
-"""The commands check, tools, call, methods, schema and demo.
-
-With several services, ``check`` reports on each and exits with the highest code; ``tools`` and ``call`` need --service.
-"""
+"""The commands check, tools, call, methods, schema, demo and completion."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +21,6 @@ from gateway.cli.demo import run as run_demo
 from gateway.cli.methods_file import render_methods
 from gateway.cli.options import FAILED, UNUSABLE, configured, fail, run, with_one_service, with_service, with_token
 from gateway.config.source import ConfigError, load_settings
-from gateway.invocation.invocation import Arguments, Invocation
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Structure, Tool
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
@@ -113,8 +110,8 @@ def call(
 ) -> None:
     """Call one tool and print its result."""
 
-    async def work(parts: Service, caller: Caller, _: Catalog) -> Any:
-        prepared = await parts.invocation.prepare(caller, tool, lambda found: _arguments(found, pairs, whole))
+    async def work(service: Service, caller: Caller, _: Catalog) -> Any:
+        prepared = await service.invocation.prepare(caller, tool, lambda found: _arguments(found, pairs, whole))
         return await prepared.execute()
 
     outcome = _with_catalog(service, work, token)
@@ -131,9 +128,9 @@ def call(
 def methods(service: ServiceSettings, token: str | None, **_: Any) -> None:
     """Print a methods file of what the service lists, to complete by hand."""
 
-    async def work(parts: Service, caller: Caller, catalog: Catalog) -> str:
+    async def work(service: Service, caller: Caller, catalog: Catalog) -> str:
         offered = frozenset(method.name for method in catalog.quarantined) | {tool.method for tool in catalog.tools}
-        return render_methods(service, await parts.reader.fetch_listing(caller), offered)
+        return render_methods(service.settings, await service.reader.fetch_listing(caller), offered)
 
     click.echo(_with_catalog(service, work, token), nl=False)
 
@@ -180,19 +177,35 @@ def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> N
 
 
 def _try(settings: ServiceSettings, token: str | None, name: str, pairs: tuple[str, ...]) -> None:
-    async def work(parts: Service, caller: Caller, _: Catalog) -> dict[str, Any]:
-        return await try_structures(parts.invocation, caller, name, lambda found: _arguments(found, pairs, None))
+    """Call a tool in each structure of params, to find out which its method accepts."""
 
-    try:
-        faults = _with_catalog(settings, work, token)
-    except TrialRefused as error:
-        fail(UNUSABLE, str(error))
+    async def work(service: Service, caller: Caller, _: Catalog) -> dict[Structure, str | None]:
+        call = await service.invocation.prepare(caller, name, lambda found: _arguments(found, pairs, None))
+        _check_trial(name, call.tool, call.arguments)
+        faults = {}
+        for structure in _TRIED:
+            binding = replace(call.tool.binding, structure=structure, structure_is_known=True)
+            outcome = await structs.replace(call, tool=replace(call.tool, binding=binding)).execute()
+            faults[structure] = None if outcome.fault is None else outcome.fault.message
+        return faults
+
+    faults = _with_catalog(settings, work, token)
     for structure, fault in faults.items():
         click.echo(f"{structure}: {fault or 'a result'}")
     working = [structure for structure, fault in faults.items() if fault is None]
     if not working:
         fail(FAILED, "The tool works in no structure with these arguments.")
     click.echo(f"Set {settings.knob('backend.params.structure')}: {' or '.join(working)}")
+
+
+def _check_trial(name: str, tool: Tool, arguments: Mapping[str, Any]) -> None:
+    """End the program where calling the tool would show nothing, or may do harm."""
+    # A tool may be repeatable because it is idempotent: its first call still changes something.
+    if not (tool.binding.repeatable and tool.annotations.get("readOnlyHint") is True):
+        fail(UNUSABLE, f"{name} is not marked as read-only. If you know that it is, set "
+                       f'catalog.tools."{tool.method}".annotations.readOnlyHint: true')  # fmt: skip
+    if not arguments:
+        fail(UNUSABLE, f"{name} without arguments is the same in every structure: give some with --arg.")
 
 
 def _counterpart(service: ServiceSettings, settings: Settings, file: Path) -> ServiceSettings:
@@ -265,31 +278,3 @@ def _parse_value(name: str, text: str, kind: Any) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         fail(UNUSABLE, f"--arg {name}: the value is neither plain text nor JSON; use --args with one JSON object")
-
-
-class TrialRefused(Exception):
-    """Raised where calling the tool would show nothing, or may do harm; the message says what to do."""
-
-
-async def try_structures(invocation: Invocation, caller: Caller, name: str, arguments: Arguments) -> dict[str, Any]:
-    """Call a tool in each structure of params, to find out which its method takes. Return why the call failed in each,
-    None where it had a result.
-
-    Raises :class:`TrialRefused`, and what :meth:`~gateway.invocation.invocation.Invocation.prepare` raises.
-    """
-    call = await invocation.prepare(caller, name, arguments)
-    binding = call.tool.binding
-    # A tool may be repeatable because it is idempotent: its first call still changes something.
-    if not (binding.repeatable and call.tool.annotations.get("readOnlyHint") is True):
-        raise TrialRefused(
-            f"{name} is not marked as read-only. If you know that it is, set "
-            f'catalog.tools."{call.tool.method}".annotations.readOnlyHint: true'
-        )
-    if not call.arguments:
-        raise TrialRefused(f"{name} without arguments is the same in every structure: give some with --arg.")
-    faults = {}
-    for structure in _TRIED:
-        tool = replace(call.tool, binding=replace(binding, structure=structure, structure_is_known=True))
-        outcome = await structs.replace(call, tool=tool).execute()
-        faults[str(structure)] = None if outcome.fault is None else outcome.fault.message
-    return faults

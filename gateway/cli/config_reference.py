@@ -52,7 +52,6 @@ auth:                                              # for callers without tokens,
 catalog:
   include: ["*"]                                   # patterns of the methods to offer
 """
-"""A file to begin with: the knobs that most gateways have to set."""
 _INTRODUCTION = """\
 # Dialects
 
@@ -67,8 +66,7 @@ GET here, and calls for the listing go to it.
 
 
 def render(form: str) -> str:
-    """Return one of the texts. ``json``: JSON Schema of the file; ``yaml``: every knob, commented; ``markdown``: the
-    reference page; ``methods``: JSON Schema of a listing file; ``dialects``: the page of dialects."""
+    """Return one of the texts, by its name on the command line."""
     forms = {"json": _json, "yaml": _yaml, "markdown": _markdown, "methods": _methods, "dialects": _dialects}
     return forms[form]()
 

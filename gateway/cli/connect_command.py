@@ -179,9 +179,9 @@ def _secrets_below(path: Sequence[str | int], value: Any) -> Iterator[Sequence[s
 
 
 def _is_ours(old: Entry, service: ServiceSettings, is_named: bool) -> bool:
-    """Tell whether an entry is one that this command wrote: it starts this program, or has the service's URL. Where
-    the operator names it, host and port may differ, if it has nothing that this command does not write: most servers
-    have this path, and what a stranger's is sent must not be sent to another host."""
+    """Return whether this command wrote an entry: it starts this program, or has the service's URL. Where the operator
+    names a plain one, host and port may differ: most servers have this path, and what is sent to a stranger's must not
+    be sent to another host."""
     command, args, url = old.get("command"), old.get("args"), old.get("url", old.get("httpUrl"))
     words = [command, *(args if isinstance(args, list) else [])]
     starts = isinstance(command, str) and (Path(command).stem == COMMAND or words[1:3] == ["-m", "gateway"])

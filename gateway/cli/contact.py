@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from gateway.auth.compact import InvalidToken, Undecidable
 from gateway.backend.client import HEADERS
-from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.cli import report
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
 from gateway.config.service_files import ServiceFiles, backend_tls
 from gateway.config.source import ConfigError
-from gateway.credentials import correct_credentials
-from gateway.credentials.grants import CredentialUnavailable
-from gateway.diagnosis.elsewhere import Elsewhere
-from gateway.diagnosis.no_listing import NEEDS_TOKEN, Diagnosis, Trouble, diagnose
-from gateway.diagnosis.token import TokenReport
+from gateway.diagnosis.access import TokenReport
+from gateway.diagnosis.no_listing import NEEDS_TOKEN, diagnose
+from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Trouble
 from gateway.errors import CatalogUnavailable, GatewayError, Unauthorized, UnknownTool
-from gateway.http_client.response import ConnectFailed, DeadlinePassed, OutboundError
 from gateway.http_client.transport import open_transport
 from gateway.listing.dialect import NoListing, Step
-from gateway.model import ANONYMOUS, Caller, Catalog, Listing, SourceAnswer
+from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.service.service import Service
 from gateway.settings import CustomListing, ServiceSettings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
-from gateway.text import did_you_mean, printable
+from gateway.text import did_you_mean
 
 Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
 Preparation: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ContactFailed(Exception):
-    """Raised where a command cannot do its work. ``code`` is the exit code, ``lines`` say why. ``diagnosis`` and
-    ``steps`` are set where the service gave no listing, ``token`` where one was not accepted."""
+    """Raised where a command cannot do its work, with the exit ``code`` and the ``lines`` that say why."""
 
     code: int
     lines: tuple[str, ...]
@@ -53,57 +48,51 @@ async def contact(
     try:
         secrets = read_secrets(settings.server.secret_file)
         files = await ServiceFiles.read(settings)
-        with report.Progress(settings.backend.url) as progress:
-            parts = await Service.build(settings, files, MemoryStore(), secrets, progress=progress.note)
+        with report.progress(settings.backend.url) as note:
+            service = await Service.build(settings, files, MemoryStore(), secrets, progress=note)
             try:
                 if first is not None:
-                    await first(parts)
-                return await _work(parts, work, token)
+                    await first(service)
+                return await _work(service, work, token)
             finally:
-                await parts.close()
+                await service.close()
     except ConfigError as error:
         raise ContactFailed(UNUSABLE, error.faults) from error
     except SecretError as error:
         raise ContactFailed(UNUSABLE, (str(error),)) from error
 
 
-async def _work(parts: Service, work: Work, token: str | None) -> Any:
-    caller = await _caller(parts, token)
+async def _work(service: Service, work: Work, token: str | None) -> Any:
+    caller = await _caller(service, token)
     try:
-        catalog = await parts.discovery.catalog(caller)
+        catalog = await service.discovery.catalog(caller)
     except GatewayError as error:
-        cause = error.__cause__
-        if isinstance(cause, NoListing):
-            raise await _no_listing(parts, caller, cause.steps) from error
-        if isinstance(cause, CredentialUnavailable):
-            raise await _no_credential(parts, caller, cause) from error
-        reason = cause.message if isinstance(cause, GatewayError) else error.message
+        await _diagnose(service, caller, error.__cause__)
+        reason = error.__cause__.message if isinstance(error.__cause__, GatewayError) else error.message
         code = NO_LISTING if isinstance(error, CatalogUnavailable) else FAILED
         needs_token = token is None and isinstance(error, Unauthorized)
         raise ContactFailed(code, (reason,), NEEDS_TOKEN if needs_token else None) from error
-    catalog = parts.access.visible_catalog(caller, catalog) if token else catalog
+    catalog = service.access.visible_catalog(caller, catalog) if token else catalog
     try:
-        return await work(parts, caller, catalog)
+        return await work(service, caller, catalog)
     except NoListing as error:
-        raise await _no_listing(parts, caller, error.steps) from error
+        await _diagnose(service, caller, error)
     except UnknownTool as error:
         raise ContactFailed(FAILED, (_explained(error.message, catalog),)) from error
     except GatewayError as error:
         raise ContactFailed(FAILED, (error.message,)) from error
 
 
-async def _caller(parts: Service, token: str | None) -> Caller:
+async def _caller(service: Service, token: str | None) -> Caller:
     if token is None:
         return ANONYMOUS
     try:
-        return await parts.caller(token)
+        return await service.caller(token)
     except InvalidToken as error:
-        found = TokenReport.of(parts.settings, parts.auth.policies, token, refusal=error.reason)
-        raise ContactFailed(
-            FAILED, (f"The token is not accepted: {error.reason}", *found.lines()), token=found
-        ) from error
+        found = TokenReport.of(service.settings, service.auth.policies, token, refusal=str(error))
+        raise ContactFailed(FAILED, (f"The token is not accepted: {error}", *found.lines()), token=found) from error
     except Undecidable as error:
-        raise ContactFailed(FAILED, (f"The token cannot be verified: {error.reason}",)) from error
+        raise ContactFailed(FAILED, (f"The token cannot be verified: {error}",)) from error
 
 
 def _explained(message: str, catalog: Catalog) -> str:
@@ -118,21 +107,12 @@ def _explained(message: str, catalog: Catalog) -> str:
     return message if meant else message + did_you_mean(name, catalog.by_name)
 
 
-async def _no_credential(parts: Service, caller: Caller, failure: CredentialUnavailable) -> ContactFailed:
-    """Return why there is no credential. A login that got no answer is treated like a question about the listing."""
-    error = failure.__cause__
-    if isinstance(error, OutboundError):
-        late, unreachable = isinstance(error, DeadlinePassed), isinstance(error, ConnectFailed)
-        answer = SourceAnswer(str(error), unreachable=unreachable, away=True, late=late)
-        return await _no_listing(parts, caller, (Step("login", answer),))
-    cause = f"The gateway gets no credential for the service: {printable(failure.reason)}."
-    again = "Run this command again later."
-    found = Diagnosis(cause, again if failure.busy else correct_credentials(parts.settings))
-    return ContactFailed(NO_LISTING, tuple(_lines(parts.settings, (), found)), found)
-
-
-async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -> ContactFailed:
-    settings = parts.settings
+async def _diagnose(service: Service, caller: Caller, failure: BaseException | None) -> None:
+    """Raise why the search for a listing failed. Return where that is no such failure."""
+    settings = service.settings
+    trouble = Trouble.of(settings, failure, service.secrets, has_token=caller.principal is not None)
+    if trouble is None:
+        return
 
     async def probe_listing() -> Listing:
         listing = settings.backend.listing.model_copy(update={"dialect": "auto", "custom": CustomListing()})
@@ -147,24 +127,14 @@ async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -
     # Not the client of calls, which may answer challenges.
     outbound = open_transport(settings, backend_tls(settings), HEADERS, lambda _: True, digest=False)
     try:
-        has_token = caller.principal is not None
-        found = await diagnose(Trouble(settings, steps, has_token, Elsewhere(outbound), probe_listing))
+        found = await diagnose(trouble, Elsewhere(outbound, probe_listing))
     finally:
         await outbound.close()
-
-    secrets = prepare_secrets(parts.secrets)
-
-    def clean(text: str) -> str:
-        return printable(redact_text(text, secrets))
-
-    found = replace(found, cause=clean(found.cause), next=clean(found.next))
     if found.in_file:
         knob = settings.knob("backend.listing.file")
-        return ContactFailed(UNUSABLE, tuple(f"{knob}: {fault}" for fault in found.cause.splitlines()), found, steps)
-    return ContactFailed(NO_LISTING, tuple(_lines(settings, steps, found)), found, steps)
-
-
-def _lines(settings: ServiceSettings, steps: Iterable[Step], found: Diagnosis) -> Iterable[str]:
-    yield from report.no_listing(settings, steps)
-    yield f"cause        {found.cause}"
-    yield f"next         {found.next}"
+        lines = [f"{knob}: {fault}" for fault in found.cause.splitlines()]
+    else:
+        steps = report.no_listing(settings, trouble.steps)
+        lines = [*steps, f"cause        {found.cause}", f"next         {found.next}"]
+    code = UNUSABLE if found.in_file else NO_LISTING
+    raise ContactFailed(code, tuple(lines), found, trouble.steps) from failure

@@ -1,8 +1,4 @@
-"""Run the demo: a small JSON-RPC service on loopback and the gateway in front of it. Needs nothing but this package.
-
-The service is a bookshop that lists its methods with ``rpc.discover``. It knows nothing of MCP, and the gateway treats
-it as it treats any other service.
-"""
+"""Run the demo: a bookshop that lists its methods with ``rpc.discover``, and the gateway in front of it."""
 
 from __future__ import annotations
 
@@ -41,7 +37,6 @@ _ISBN: Final = {
     "schema": {"type": "string", "pattern": "^[0-9]{13}$"},
 }
 _BOOK_REF: Final = {"$ref": "#/components/schemas/Book"}
-
 DOCUMENT: Final[dict[str, Any]] = {
     "openrpc": "1.3.2",
     "info": {"title": "Bookshop", "version": "1.0.0"},
@@ -73,7 +68,6 @@ DOCUMENT: Final[dict[str, Any]] = {
     ],
     "components": {"schemas": {"Book": _BOOK}},
 }
-"""The bookshop's OpenRPC document."""
 
 
 class Bookshop:

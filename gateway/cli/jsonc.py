@@ -1,7 +1,4 @@
-"""Set members in a JSON text with comments, and change no other character of it.
-
-Editors write such files: JSON with ``//`` and ``/* */`` comments, and with commas before a closing bracket.
-"""
+"""Set members in a JSON text with comments and trailing commas, and change no other character of it."""
 
 from __future__ import annotations
 

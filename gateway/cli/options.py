@@ -104,8 +104,8 @@ def configured(command: Callable[..., None], here: bool = True) -> Callable[...,
 
 
 configured_by_name: Final = partial(configured, here=False)
-"""Do as :func:`configured` does, but without the file of this folder: a client chooses the folder, and what lies there
-may be a stranger's."""
+"""Like :func:`configured`, but ignores the file of this folder: a client chooses the folder, which may be a
+stranger's."""
 
 
 def _in_this_folder() -> Path | None:
@@ -118,9 +118,7 @@ def _in_this_folder() -> Path | None:
 
 def _check_url(context: click.Context, url: str | None, arguments: dict[str, Any]) -> str | None:
     """Return the argument URL. Where the first word is no URL, it is the argument TOOL of a command that has one.
-
-    Raises :class:`click.UsageError`.
-    """
+    Raises :class:`click.UsageError`."""
     if arguments.get("tool", "") is None:
         if url is None or "://" in url:
             hint = f"`tools {url or ''}` lists them."
@@ -195,7 +193,6 @@ def with_one_service(command: Callable[..., None]) -> Callable[..., None]:
     return with_single
 
 
-# Run the asynchronous part of a command.
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run on uvloop where it is installed. Windows' usual loop has no ``add_reader``, which accepts connections."""
     make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop

@@ -1,7 +1,7 @@
 """Read and write lines on the standard streams of this process, without blocking the loop.
 
-Each direction has a thread: a pipe cannot be read or written without blocking on every system, and the non-blocking
-mode of a pipe is shared with whoever else holds it. The threads are daemons: a blocked one never delays the end.
+Each direction has a thread, since the non-blocking mode of a pipe is shared with other processes that hold it, and not
+every system has one. The threads are daemons: a blocked one never delays the end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import select
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
@@ -22,11 +23,9 @@ _CHUNK: Final = 65536
 
 
 def claim_streams() -> tuple[int, int]:
-    """Return descriptors of standard input and output that nothing else in this process uses.
-
-    From then on, descriptor 0 is empty and descriptor 1 is standard error: what a library prints must not get between
-    the messages. Raises :class:`OSError` where one of the streams is closed.
-    """
+    """Return descriptors of standard input and output that nothing else in this process uses. From then on, descriptor
+    1 is standard error: prints of a library must not get between the messages. Raises :class:`OSError` where one of the
+    streams is closed."""
     if sys.__stdin__ is None or sys.__stdout__ is None:  # its number may be that of another file by now
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     incoming, outgoing = os.dup(0), os.dup(1)
@@ -40,54 +39,18 @@ def claim_streams() -> tuple[int, int]:
     return incoming, outgoing
 
 
-class LineSplitter:
-    """Cut a stream of bytes into lines of at most ``longest`` bytes. A longer one is dropped, whatever its length."""
-
-    def __init__(self, longest: int) -> None:
-        self._longest = longest
-        self._rest = bytearray()
-        self._dropping = False
-
-    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
-        """Yield the lines that end in this chunk, without their ends; None stands for one that was too long."""
-        *ended, rest = chunk.split(b"\n")
-        for part in ended:
-            self._add(part)
-            yield self._take()
-        self._add(rest)
-
-    def close(self) -> Iterator[bytes | None]:
-        """Yield the last line, where it has no end."""
-        if self._rest or self._dropping:
-            yield self._take()
-
-    def _add(self, part: bytes) -> None:
-        if self._dropping or len(self._rest) + len(part) > self._longest:
-            self._dropping = True
-            self._rest.clear()
-        else:
-            self._rest += part
-
-    def _take(self) -> bytes | None:
-        line = None if self._dropping else bytes(self._rest)
-        self._dropping = False
-        self._rest.clear()
-        return line
-
-
 class _Thread:
-    """Run functions in a thread, one after another, and hand what they return to the loop."""
+    """Run functions in a thread, one after another."""
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._work: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        self._work: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
-    async def call(self, function: Callable[[], Result]) -> Result:
-        """Return what the function returns, and raise the :class:`OSError` that it raises."""
-        done: asyncio.Future[Result] = self._loop.create_future()
+    def call(self, function: Callable[[], Result]) -> asyncio.Future[Result]:
+        """Return what the function will return, or the :class:`OSError` that it will raise."""
+        done: Future[Result] = Future()
         self._work.put((function, done))
-        return await done
+        return asyncio.wrap_future(done)
 
     def end(self) -> None:
         """Let the thread end after the work that it has."""
@@ -96,44 +59,39 @@ class _Thread:
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
             function, done = work
-            error, result = None, None
+            if not done.set_running_or_notify_cancel():
+                continue
             try:
-                result = function()
-            except OSError as raised:
-                error = raised
-            try:
-                self._loop.call_soon_threadsafe(_settle, done, result, error)
-            except RuntimeError:  # the loop is closed
-                return
-
-
-def _settle(done: asyncio.Future[Any], result: Any, error: OSError | None) -> None:
-    if done.done():  # who waited for it is cancelled
-        return
-    if error is None:
-        done.set_result(result)
-    else:
-        done.set_exception(error)
+                done.set_result(function())
+            except OSError as error:
+                done.set_exception(error)
 
 
 class LineReader:
-    """Read lines of at most ``longest`` bytes from a descriptor. It reads no further while nobody takes them."""
+    """Read lines of at most ``longest`` bytes from a descriptor, and no further than they are consumed."""
 
     def __init__(self, descriptor: int, longest: int) -> None:
         self._descriptor = descriptor
-        self._splitter = LineSplitter(longest)
+        self._longest = longest
 
     async def lines(self) -> AsyncIterator[bytes | None]:
-        """Yield each line until the stream ends; None stands for one that was too long."""
-        thread = _Thread("stdin")
+        """Yield each line until the stream ends, without its end; None stands for one that was too long."""
+        thread, line = _Thread("stdin"), bytearray()
+        is_long = False  # the rest of such a line is dropped, whatever its length
         try:
             while chunk := await thread.call(self._read):
-                for line in self._splitter.feed(chunk):
-                    yield line
+                *ends, begun = chunk.split(b"\n")
+                for end in ends:
+                    is_long = is_long or len(line) + len(end) > self._longest
+                    yield None if is_long else bytes(line + end)
+                    line.clear()
+                    is_long = False
+                is_long = is_long or len(line) + len(begun) > self._longest
+                line += b"" if is_long else begun
         finally:
             thread.end()
-        for line in self._splitter.close():
-            yield line
+        if line or is_long:
+            yield None if is_long else bytes(line)
 
     def _read(self) -> bytes:
         while True:
@@ -146,7 +104,7 @@ class LineReader:
 
 
 class LineWriter:
-    """Write lines to a descriptor, each as a whole. ``broken`` is set when nobody reads them any more."""
+    """Write lines to a descriptor, each as a whole. ``broken`` is set once the reader has gone."""
 
     def __init__(self, descriptor: int) -> None:
         self.broken = asyncio.Event()
@@ -193,6 +151,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _tells_of_its_reader(descriptor: int) -> bool:
-    """Tell whether the loop can notice that the reader of a pipe or socket has gone."""
+    """Return whether the loop can notice that the reader of a pipe or socket has gone."""
     mode = os.fstat(descriptor).st_mode
     return os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))

@@ -8,9 +8,9 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Final, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import click
 
@@ -30,35 +30,34 @@ from gateway.text import masked_url, printable, shorten
 _SLOW: Final = 1.0
 
 
-class Progress:
-    """Print on standard error, if it is a terminal, what the command waits for once that takes longer than a second."""
+@contextmanager
+def progress(url: str) -> Iterator[Callable[[str], None]]:
+    """Print on standard error, if it is a terminal, what the command waits for once that takes longer than a second.
+    Yields a function that notes what is asked now."""
+    stage, slow = "contacting the backend", False
 
-    def __init__(self, url: str) -> None:
-        self._url = masked_url(url)
-        self._stage = "contacting the backend"
-        self._slow = False
-        self._timer = threading.Timer(_SLOW, self._show)
-        self._timer.daemon = True
+    def show() -> None:
+        nonlocal slow
+        slow = True
+        print(f"{masked_url(url)}: {stage} …", file=sys.stderr)  # noqa: T201, the command line's output
 
-    def __enter__(self) -> Self:
-        if sys.stderr is not None and sys.stderr.isatty():
-            self._timer.start()
-        return self
+    def note(asked: str) -> None:
+        nonlocal stage
+        stage = f"asking for a listing: {asked}"
+        if slow:
+            show()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._timer.cancel()
-
-    def note(self, stage: str) -> None:
-        self._stage = f"asking for a listing: {stage}"
-        if self._slow:
-            self._show()
-
-    def _show(self) -> None:
-        self._slow = True
-        print(f"{self._url}: {self._stage} …", file=sys.stderr)  # noqa: T201, the command line's output
+    timer = threading.Timer(_SLOW, show)
+    timer.daemon = True
+    if sys.stderr is not None and sys.stderr.isatty():
+        timer.start()
+    try:
+        yield note
+    finally:
+        timer.cancel()
 
 
-def remarks(sentences: Iterable[str]) -> Iterator[str]:
+def warnings(sentences: Iterable[str]) -> Iterator[str]:
     yield "remarks"
     yield from (f"  {sentence}" for sentence in sentences)
 
@@ -68,7 +67,7 @@ def heading(settings: ServiceSettings) -> str:
     return f"\nservice      {settings.name}, at {settings.mount}/mcp; its knobs are under services.{settings.name}"
 
 
-def check(settings: ServiceSettings, catalog: Catalog, remarked: list[str]) -> Iterator[str]:
+def check(settings: ServiceSettings, catalog: Catalog, warned: list[str]) -> Iterator[str]:
     yield f"backend      {masked_url(settings.backend.url)}"
     yield f"dialect      {catalog.dialect}"
     yield f"tools        {len(catalog.tools)}"
@@ -81,8 +80,8 @@ def check(settings: ServiceSettings, catalog: Catalog, remarked: list[str]) -> I
     if catalog.hidden:
         knob = settings.knob("catalog.include")
         yield printable(f"hidden       {len(catalog.hidden)} by {knob} and exclude: {list_some(catalog.hidden)}")
-    if remarked:
-        yield from remarks(remarked)
+    if warned:
+        yield from warnings(warned)
 
 
 def workers(server: ServerSettings) -> Iterator[str]:
@@ -143,10 +142,7 @@ def fold_steps(steps: Iterable[Step]) -> Iterator[tuple[list[str], str]]:
         yield [step.question for step in same], answer if len(same) > 1 else same[0].answer.summary
 
 
-# Print for a person on a terminal: colors, a table, and what to type next. Elsewhere lines are plain.
-#
-# ``click.echo`` leaves the colors out where its stream is no terminal; ``NO_COLOR`` leaves them out everywhere
-# (no-color.org).
+# Print colors, a table, and what to type next on a terminal. ``NO_COLOR`` leaves colors out there (no-color.org).
 _PAINTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("  FAULT ", {"fg": "red", "bold": True}),
     ("    remedy: ", {"fg": "green"}),
@@ -179,7 +175,7 @@ def _paint(line: str) -> str:
 
 
 def is_terminal() -> bool:
-    """Tell whether standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 

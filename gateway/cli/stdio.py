@@ -1,11 +1,8 @@
-"""MCP over standard input and output, for one client: its messages in, answers and notifications out.
+"""MCP over standard input and output, for one client (2025-11-25, basic/transports "stdio"; 2026-07-28, the same page).
 
-A line is one message (2025-11-25, basic/transports "stdio"; 2026-07-28, basic/transports/stdio). Requests run side by
-side. There are no HTTP requests to hang up and no headers, so that
-
-- ``notifications/cancelled`` cancels a request of either era, which then gets no answer
-- the session of the older era is this connection; its notifications follow ``notifications/initialized``
-- the end of ``subscriptions/listen`` by the gateway is told by ``notifications/cancelled``, after the result
+A line is one message. ``notifications/cancelled`` cancels a request, which then gets no response; sent by the gateway,
+after the result, it ends ``subscriptions/listen``. This connection is the session of the older era, whose notifications
+follow ``notifications/initialized``.
 """
 
 from __future__ import annotations
@@ -25,22 +22,22 @@ from gateway.jsonrpc import Id
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.messages import EVENT_STREAM, SESSION, McpReply, McpRequest, McpStreamReply
 from gateway.model import Caller
-from gateway.telemetry import request_log
+from gateway.telemetry import record as records
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import CANCELLED, CLIENT_CLOSED, RECORD, RequestRecord
+from gateway.telemetry.record import CANCELLED, CLIENT_CLOSED, RECORD, Record
 
 MAX_UNDER_WAY: Final = 128
-"""Most requests of the client that run at a time, its subscriptions among them."""
+"""Maximum number of requests of the client at a time, its subscriptions among them."""
 _AT_ONCE: Final = ("initialize", "ping")
-"""Requests that wait for nothing. What follows the first belongs to its session; the second is never one too many."""
+"""Requests without a wait. Messages after the first belong to its session; the second does not count."""
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 
 log = structlog.get_logger()
 
 
 class Conversation:
-    """Answer one client's messages. ``caller`` returns who it is, for each message anew, since a token expires;
-    ``send`` writes one line, and raises :class:`ConnectionError` where nobody reads it any more."""
+    """Answer one client's messages. ``caller`` returns the caller of each message, since a token expires; ``send``
+    writes one line, and raises :class:`ConnectionError` once the client has stopped reading."""
 
     def __init__(
         self,
@@ -64,7 +61,7 @@ class Conversation:
         return f"<Conversation {session}{len(self._requests)} under way>"
 
     async def receive(self, line: bytes | None) -> None:
-        """Take one line; None stands for one that was too long. A request is answered later."""
+        """Read one line; None stands for one that was too long. The response to a request follows later."""
         if line is not None and not line.strip():
             return
         try:
@@ -78,14 +75,14 @@ class Conversation:
             return
         method = value.get("method") if isinstance(value, dict) else None
         if isinstance(value, dict) and "id" not in value and isinstance(method, str):
-            await self._take_notification(method, value)
+            await self._receive_notification(method, value)
         elif method in _AT_ONCE:
             await self._answer(value, _id_of(value))
         else:
             await self._start(value)
 
     async def finish(self, seconds: float) -> None:
-        """Return when the requests under way are answered, at the latest after so many seconds."""
+        """Return when all requests have their responses, at the latest after so many seconds."""
         if self._requests:
             await asyncio.wait(self._requests, timeout=seconds)
 
@@ -114,8 +111,7 @@ class Conversation:
         if id is not None and self._by_id.get(id) is task:  # a client may reuse an id, although MCP forbids it
             del self._by_id[id]
 
-    async def _take_notification(self, method: str, value: dict[str, Any]) -> None:
-        """Take a notification, which gets no answer, not even an error."""
+    async def _receive_notification(self, method: str, value: dict[str, Any]) -> None:
         try:
             await self._ask(value)
         except Exception as error:  # noqa: BLE001, what is wrong with it is logged
@@ -130,13 +126,12 @@ class Conversation:
 
     async def _answer(self, value: Any, id: Id | None) -> None:
         """Answer one request or batch, and log it."""
-        started = time.perf_counter()
-        record = RequestRecord(request_log.new_id())
+        record = Record(records.new_id(), surface="stdio", started=time.perf_counter())
         RECORD.set(record)
         try:
             reply = await self._ask(value)
             if isinstance(reply, McpReply) and reply.error is not None:
-                record.note_outcome(reply.error.slug)
+                record.note_error(reply.error)
             if isinstance(reply, McpStreamReply):
                 await self._send_stream(reply, id)
             elif reply.body:
@@ -148,11 +143,11 @@ class Conversation:
             raise
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             failure = to_gateway_error(error)
-            record.note_outcome(failure.slug)
+            record.note_error(failure)
             with suppress(ConnectionError):
                 await self._send(jsonrpc.error_bytes(id, failure))
         finally:
-            request_log.write(record, started)
+            records.end(record)
 
     async def _ask(self, value: Any) -> McpReply | McpStreamReply:
         caller = await self._caller()

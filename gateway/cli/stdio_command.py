@@ -26,7 +26,7 @@ from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
-from gateway.telemetry import logs
+from gateway.telemetry import audit, logs
 
 TOKEN_VARIABLE: Final = "GATEWAY_TOKEN"  # noqa: S105, the name of a variable
 _ON_A_TERMINAL: Final = (
@@ -55,12 +55,16 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
         click.echo(_ON_A_TERMINAL, err=True)
     try:
         service = _with_token(service, token)
+        if settings.telemetry.audit.to == audit.STDOUT:
+            fail(UNUSABLE, "telemetry.audit.to: stdout belongs to the client here. Name a file")
         incoming, outgoing = claim_streams()
         logs.configure(settings.telemetry.log.level)
+        logs.choose_requests(settings.telemetry.log.requests)
+        audit.start(settings.telemetry.audit)
         run(_serve_until_signal(service, token, incoming, outgoing))
     except ConfigError as error:
         fail(UNUSABLE, *error.faults)
-    except SecretError as error:
+    except (SecretError, audit.AuditFault) as error:
         fail(UNUSABLE, str(error))
     except OSError as error:
         fail(UNUSABLE, f"Standard input and output must be open: {error.strerror}")
@@ -75,11 +79,9 @@ def _token_from(file: Path | None) -> Token:
 
 
 def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
-    """Return the settings under which the token has an effect.
-
-    With ``auth.mode: off`` nothing here checks a token. The client and this process are the same user's, so the token
-    is the service's own: it is sent there. Raises :class:`ConfigError` where it has no effect, or is missing.
-    """
+    """Return the settings under which the token has an effect. With ``auth.mode: off`` it is the service's own, and is
+    sent there: the client and this process belong to one user. Raises :class:`ConfigError` where it has no effect, or
+    is missing."""
     auth, credentials = settings.auth, settings.backend.credentials
     given = token()
     if auth.traits.authenticates:
@@ -112,7 +114,7 @@ async def serve_client(
 ) -> None:
     """Serve one client on two descriptors until it ends its side, stops reading, or ``stop`` is set."""
     secrets, files, mount = read_secrets(settings.server.secret_file), await ServiceFiles.read(settings), Mount()
-    service = await Service.build(settings, files, MemoryStore(), secrets, mount)
+    service = await Service.build(settings, files, MemoryStore(), secrets, mount=mount)
     service.start()
     longest = settings.server.max_body
     writer = LineWriter(outgoing)

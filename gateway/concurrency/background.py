@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -27,17 +27,24 @@ log = structlog.get_logger()
 @dataclass(slots=True)
 class Problem:
     """Hold what is wrong, "" for nothing, since when, and when it is tried again, None where nothing does that by
-    itself. Times are as in RFC 3339."""
+    itself. Times are as in RFC 3339. ``error`` is the exception behind it, where that says more."""
 
     cause: str = ""
     since: str = ""
     next_try: str | None = None
+    error: Exception | None = field(default=None, repr=False)
 
-    def set(self, cause: str, wait: float | None = None) -> None:
+    def set(self, cause: str, wait: float | None = None, error: Exception | None = None) -> None:
         """Note what is wrong. It is tried again after ``wait`` seconds."""
+        self.error = error
         self.since = self.since if self.cause else time_after()
         # A stranger may have written the cause: it stays one line, so that it cannot look like one of ours.
         self.cause, self.next_try = excerpt(" ".join(cause.split()), 500), None if wait is None else time_after(wait)
+
+
+def describe_problems(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """Return what ``/status`` says of each problem that there is."""
+    return [{"cause": one.cause, "since": one.since, "next_try": one.next_try} for one in problems if one.cause]
 
 
 def time_after(seconds: float = 0.0) -> str:

@@ -1,5 +1,5 @@
 """Share the turns of the event loop: give other tasks one while one of them computes for long (large listings,
-catalogs, results), and run at the end of one what is cheaper together (decision 44)."""
+catalogs, results), run at the end of one what is cheaper together (decision 44), and measure how long it is held."""
 
 from __future__ import annotations
 
@@ -72,3 +72,42 @@ def run_at_once(steps: Generator[None, None, Any]) -> Any:
             next(steps)
         except StopIteration as done:
             return done.value
+
+
+# Measure how long the event loop is held: how late a timer fires.
+_LOOK: Final = 0.25
+"""Seconds from one timer to the next."""
+_LOOKS: Final = 30
+"""Timers of each of the two windows whose maximum is kept."""
+
+
+class LoopLag:
+    """Hold the longest delay of a timer in the last 7.5 to 15 seconds, once it is started. It ends with the loop."""
+
+    def __init__(self) -> None:
+        self._before = self._now = self._due = 0.0
+        self._looks = 0
+
+    @property
+    def seconds(self) -> float:
+        return max(self._before, self._now)
+
+    def start(self) -> None:
+        """Start to measure in the running event loop."""
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + _LOOK
+        self._timer = loop.call_at(self._due, self._look, loop)
+
+    def stop(self) -> None:
+        """Measure no more."""
+        if self._due:
+            self._timer.cancel()
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        self._now = max(self._now, now - self._due)
+        self._looks += 1
+        if not self._looks % _LOOKS:
+            self._before, self._now = self._now, 0.0
+        self._due = now + _LOOK
+        self._timer = loop.call_at(self._due, self._look, loop)

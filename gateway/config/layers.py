@@ -1,12 +1,7 @@
 """Merge YAML file, environment and command line into one tree of knobs, before it is checked.
 
-Later layers win: the file, then ``GATEWAY__SECTION__KNOB`` from the environment, then ``--set section.knob=value``.
-In the latter two, the value of a text knob is used as it is; knobs of every other type are YAML, as in the file.
-``GATEWAY__SECTION__KNOB_FILE`` names a file whose content is the value of a text knob.
-
-In each layer ``${NAME}`` is an environment variable, ``${file:/path}`` the content of a file without its last newline,
-``$${`` a literal ``${``; their values are not resolved again. Relative file names in the file start from its folder,
-others from the working directory.
+Later layers win: the file, the environment, ``--set``. The head of docs/configuration.md describes their values, and
+the references in them.
 """
 
 from __future__ import annotations
@@ -22,7 +17,6 @@ from gateway.config.strict_yaml import NotYaml, read_yaml
 from gateway.settings import Settings
 from gateway.settings.paths import Key, Knob, find_knob, nearest_knob
 
-# Name the knobs that left, each with what to write instead.
 LEFT: Final = {
     "auth.issuers.*.introspection.endpoint": "write it into metadata (metadata: {introspection_endpoint: https://…})",
     "auth.issuers.*.jwks_uri": "write it into metadata (metadata: {jwks_uri: https://…})",
@@ -86,20 +80,15 @@ def read_text(file: Path, name: str) -> str:
 
 @dataclass(frozen=True)
 class ConfigReferences:
-    """Resolve references to variables of ``environ`` and to files, whose relative names start from ``folder``.
-
-    Each file that is asked for is added to ``files``, also where it cannot be read.
-    """
+    """Resolve references to variables of ``environ`` and to files, whose relative names start from ``folder``. Each
+    file that is asked for is added to ``files``, also where it cannot be read."""
 
     environ: Mapping[str, str]
     folder: Path
     files: set[Path]
 
     def resolve(self, text: str) -> str:
-        """Return ``text`` with its references replaced. The values are not resolved again.
-
-        Raises :class:`UnresolvedReference`.
-        """
+        """Return ``text`` with its references replaced. Raises :class:`UnresolvedReference`."""
         return _REFERENCE.sub(lambda match: "${" if match[1] is None else self._value(match[1]), text)
 
     def content(self, name: str) -> str:
@@ -116,11 +105,8 @@ class ConfigReferences:
 
 
 def read_yaml_with_references(text: str, origin: str) -> Any:
-    """Return one YAML document with its references as they are written, even where YAML would read braces as a map.
-
-    They are resolved afterwards, value by value, so that a value cannot change the structure of the document.
-    Raises :class:`~gateway.config.strict_yaml.NotYaml`.
-    """
+    """Return one YAML document with its references as they are written. They are resolved afterwards, value by value,
+    so that a value cannot change the structure of the document. Raises :class:`~gateway.config.strict_yaml.NotYaml`."""
     return _unshield(read_yaml(_IN_YAML.sub(lambda match: match[0].translate(_SHIELD), text), origin))
 
 
@@ -169,11 +155,8 @@ def _suggestion(path: Sequence[str]) -> str:
 
 
 class Layers:
-    """Hold the knobs that the layers have set so far, as a ``tree``.
-
-    ``files`` are those that were read, or that could not be read. ``faults`` has a line for each value that cannot be
-    read, and ``unread_paths`` the paths of those values.
-    """
+    """Hold the knobs that the layers have set so far, as a ``tree``, and the ``files`` that were asked for. ``faults``
+    has a line for each value that cannot be read, ``unread_paths`` its path."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.tree: dict[str, Any] = {}
@@ -298,7 +281,6 @@ class Layers:
 
 
 def _empty_value(knob: Knob) -> str | None:
-    """Return the value that an empty text stands for."""
     return None if knob.is_optional else ""
 
 
@@ -318,7 +300,6 @@ def make_files_absolute(tree: Any, folder: Path) -> None:
 
 
 def _make_absolute(tree: Any, path: Sequence[str], folder: Path) -> None:
-    """Resolve the relative file name at ``path`` against ``folder``."""
     key, *rest = path
     if key == "*":
         for element in tree if isinstance(tree, list) else tree.values() if isinstance(tree, dict) else ():

@@ -34,8 +34,7 @@ _MESSAGES: Final = {
     "string_too_short": "must have at least {min_length} character",
     "string_pattern_mismatch": "must match {pattern}",
 }
-"""Messages of ours for faults that pydantic would describe in words of Python, with the names of its own details. Where
-a fault has none of its own, that of its first word counts."""
+"""Messages for pydantic's types of faults, or for their first words."""
 _OTHERS: Final = {"listen": "server.port", "server.listen": "server.port", "server.bind": "server.host",
                   "upstream": "backend.url", "backend.host": "backend.url", "backend.port": "backend.url",
                   "backend.auth": "backend.credentials", "auth.audience": "auth.issuers.*.audiences",
@@ -43,9 +42,8 @@ _OTHERS: Final = {"listen": "server.port", "server.listen": "server.port", "serv
                   "auth.jwks_uri": "auth.issuers.*.metadata",
                   "backend.headers": "backend.credentials.send", "log_level": "telemetry.log.level"}  # fmt: skip
 """Our knobs by the names that they have in other programs."""
-RESTART: Final = ("server.", "store.")
-"""Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
-other knobs but the level of the log, which it applies, belong to a service, which a reload replaces as a whole."""
+RESTART: Final = ("server.", "store.", "telemetry.audit.")
+"""Prefixes of the knobs that a reload does not apply, except for those in ``LIVE``."""
 LIVE: Final = ("server.allowed_hosts", "server.allowed_origins")
 
 
@@ -59,8 +57,7 @@ class ConfigError(Exception):
 
 class ConfigSource:
     """Hold where settings come from: a file, the environment, ``overrides``, and ``defaults`` for sections that none of
-    these has. ``files`` are those that the last load read: the file itself, and the files whose content is the value of
-    a knob."""
+    these has. ``files`` are those that the last load read."""
 
     def __init__(
         self, file: Path | None, overrides: Iterable[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
@@ -144,7 +141,7 @@ def _by_origin(faults: Iterable[str], tree: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_default(tree: Mapping[str, Any], path: Sequence[Key], same_fault: bool = False) -> bool:
-    """Tell whether the value at a path of a service is inherited from the top level of ``tree``. A map is merged from
+    """Return whether the value at a path of a service is inherited from the top level of ``tree``. A map is merged from
     both; then ``same_fault`` decides: whether the top level has the same fault."""
     if len(path) < 3 or path[0] != "services" or path[2] not in INHERITED:
         return False
@@ -223,11 +220,9 @@ def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
 
 
 def keep_for_process(old: Settings, new: Settings) -> Settings:
-    """Return ``new`` as a reload applies it: a knob that needs a restart keeps its old value.
-
-    Raises :class:`ConfigError` where that mixture is invalid: with ``server.host`` changed to loopback, ``new`` may
-    turn authentication off, but the port is still bound to the old address.
-    """
+    """Return ``new`` as a reload applies it: a knob that needs a restart keeps its old value. Raises
+    :class:`ConfigError` where that mixture is invalid: ``new`` may need a loopback ``server.host`` to turn
+    authentication off, while the port is bound to the old address."""
     kept = new
     for path in needs_restart(old, new):
         kept = _with_value_of(old, kept, path.split("."))

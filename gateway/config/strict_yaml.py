@@ -16,10 +16,8 @@ class NotYaml(ValueError):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Load YAML's safe core with YAML 1.2's booleans (``off`` is a text), no duplicate keys and no aliases.
-
-    Aliases are refused because a few lines of them expand to gigabytes ("billion laughs").
-    """
+    """Load YAML's safe core with YAML 1.2's booleans (``off`` is a text), no duplicate keys, and no aliases: a few
+    lines of these expand to gigabytes ("billion laughs")."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

@@ -16,7 +16,7 @@ from gateway.settings import Settings, is_loopback
 log = structlog.get_logger()
 
 
-def remarks_on(settings: Settings) -> Iterator[str]:
+def config_warnings(settings: Settings) -> Iterator[str]:
     """Yield a sentence for each, which begins with the knob."""
     url = settings.server.public_url
     if url is not None and not is_loopback(urlsplit(url).hostname or "") and not settings.server.trusted_proxies:
@@ -42,15 +42,14 @@ def remarks_on(settings: Settings) -> Iterator[str]:
             )
 
 
-def log_remarks(settings: Settings) -> None:
-    """Write a line for each remark."""
-    for remark in remarks_on(settings):
-        log.warning("remark on the configuration", remark=remark)
+def log_config_warnings(settings: Settings) -> None:
+    """Log each warning."""
+    for warning in config_warnings(settings):
+        log.warning("remark on the configuration", remark=warning)
 
 
 def _others_may_read(file: str) -> bool:
-    """Tell whether users other than the owner and the group may read it: Kubernetes gives a mounted Secret to a group.
-    Windows has no such modes."""
+    """Return whether users beside owner and group, which Kubernetes gives a mounted Secret to, may read it."""
     try:
         return os.name == "posix" and bool(Path(file).stat().st_mode & stat.S_IROTH)
     except OSError:

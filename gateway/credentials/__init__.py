@@ -1,6 +1,6 @@
 """Choose, check and build the credential that the gateway sends to the backend.
 
-A mode is one file with one class, and is listed in ``_ALL_MODES``.
+A mode is a class, and is listed in ``_ALL_MODES``.
 """
 
 from __future__ import annotations
@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from gateway.credentials.basic import BasicCredential
 from gateway.credentials.client_credentials import ClientCredentials
 from gateway.credentials.contract import Credential, CredentialModes, credential_sections
-from gateway.credentials.digest import DigestCredential
 from gateway.credentials.exchange import TokenExchange
+from gateway.credentials.fixed import BasicCredential, DigestCredential, NoCredential, StaticCredential
 from gateway.credentials.grants import TokenClient
 from gateway.credentials.login import LoginCredential
-from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
-from gateway.credentials.static import StaticCredential
 from gateway.settings import Credentials, ListingCredentials, ServiceSettings
 from gateway.text import did_you_mean
 

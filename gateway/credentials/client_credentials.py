@@ -41,4 +41,4 @@ class ClientCredentials(Credential):
         try:
             return await self._tokens.request_token({"grant_type": "client_credentials"})
         except GrantRefused as error:
-            raise credential_unavailable(f"client credentials: {error.error}") from None
+            raise credential_unavailable(f"client credentials: {error}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -89,15 +88,6 @@ class Credential(ABC):
         return given if password is None else given | {"password": password.get_secret_value()}
 
 
-class FixedCredential(Credential):
-    """Send the same for every caller: subclasses set ``_parts``."""
-
-    _parts = RequestParts()
-
-    async def request_parts(self, caller: Caller) -> RequestParts:
-        return self._parts
-
-
 def parts_to_send(send: Send | None, values: Mapping[str, str | int], **more: Any) -> RequestParts:
     """Return what ``send`` says, with its templates filled. ``more`` are further fields; its headers come first.
     Raises :class:`KeyError` for a name without a value."""
@@ -110,17 +100,6 @@ def parts_to_send(send: Send | None, values: Mapping[str, str | int], **more: An
         arguments=filled["arguments"],
         **more,
     )
-
-
-def basic_header(user: str, password: str) -> dict[str, str]:
-    """Return the header of Basic authentication (RFC 7617), in UTF-8."""
-    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
-
-
-def colon_faults(settings: ServiceSettings) -> Iterator[str]:
-    """Yield a fault where the service would take a part of the user name for the password."""
-    if ":" in (settings.backend.credentials.user or ""):
-        yield f"{settings.knob('backend.credentials.user')}: must have no colon (RFC 7617 §2, RFC 7616 §3.4)"
 
 
 @dataclass(frozen=True)

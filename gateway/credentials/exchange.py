@@ -72,9 +72,9 @@ class TokenExchange(Credential):
         try:
             grant = await self._tokens.request_token(form)
         except GrantRefused as error:
-            if error.error == "invalid_grant":
+            if str(error) == "invalid_grant":
                 raise Unauthorized("The access token is not valid here", error="invalid_token") from None
-            raise credential_unavailable(f"token exchange: {error.error}") from None
+            raise credential_unavailable(f"token exchange: {error}") from None
         if grant.issued_type not in _USABLE_TYPES:
             raise credential_unavailable("token exchange: issued_token_type is neither an access token nor a JWT")
         return grant

@@ -30,11 +30,7 @@ log = structlog.get_logger()
 
 
 class GrantRefused(Exception):
-    """Raised where the authorization server refuses; ``error`` is its code (RFC 6749 §5.2), else the HTTP status."""
-
-    def __init__(self, error: str) -> None:
-        super().__init__(error)
-        self.error = error
+    """Raised where the authorization server refuses. The text is its code (RFC 6749 §5.2), else the HTTP status."""
 
 
 class CredentialUnavailable(BackendUnavailable):

@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 
 import structlog
+from msgspec.structs import replace
 
 from gateway import jsonrpc
 from gateway.backend.client import UNQUOTED, busy_fault, same_origin
@@ -134,7 +134,9 @@ class LoginCredential(Credential):
         params = None if login.params is None else fill(login.params.get_secret_value(), given)
         parts = parts_to_send(_sent_at_login(self._send, given), given)
         body = jsonrpc.request_bytes(self._id, login.method, params if params is not None else [], backend.form.version)
-        return await backend.transport.post(parts.url(url), body, parts.headers, timeout=TIMEOUT, max_bytes=MAX_ANSWER)
+        return await backend.transport.request(
+            "POST", parts.url(url), body, parts.headers, timeout=TIMEOUT, max_bytes=MAX_ANSWER
+        )
 
 
 def _sent_at_login(send: Send, given: Mapping[str, Any]) -> Send:

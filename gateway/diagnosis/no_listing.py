@@ -1,25 +1,22 @@
 """Find the one cause for which a service gave no listing, and the one thing to do next.
 
-The causes are asked for in turn, and the first that holds is told: what stops every question comes first. Most show in
-the answers that the search for a listing already has. A few need other questions, to the same host or the other way
-of reaching it; those carry no credential.
+A rule looks for each cause, and the first that holds counts: what stops every request comes first. Most rules need only
+the responses that the search for a listing had. A few send further requests, which carry no credential.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from gateway.credentials import correct_credentials, credential_modes
-from gateway.diagnosis.elsewhere import Elsewhere
+from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Trouble
 from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
 from gateway.listing.probe import HELD_BACK
-from gateway.model import HttpFacts, Listing
-from gateway.settings import ServiceSettings
+from gateway.model import HttpFacts
 from gateway.text import excerpt, masked_url, printable
 from gateway.units import format_duration
 
@@ -42,77 +39,54 @@ _REMEDIES: Final = {
 _GATEWAY_STATUSES: Final = (502, 504)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
-_TOO_LARGE: Final = re.compile(r"^larger than |more than catalog\.max_tools")
+_TOO_LARGE: Final = re.compile(r"^larger than |methods to offer, more than ")
 _XML: Final = re.compile(r"[/+]xml$")
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """Hold why there is no listing, and what to do next: a sentence each. ``in_file`` says that a file of the operator
-    is the cause."""
-
-    cause: str
-    next: str
-    in_file: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Hold what is known of a service that gave no listing. ``steps`` are the questions and their answers.
-    ``probe_listing`` searches for a listing in any dialect, and raises :class:`NoListing`."""
-
-    settings: ServiceSettings
-    steps: tuple[Step, ...]
-    has_token: bool
-    elsewhere: Elsewhere
-    probe_listing: Callable[[], Awaitable[Listing]]
-
-    @property
-    def knob(self) -> str:
-        """Return the knob with the address that was asked."""
-        return self.settings.knob("backend.url" if self.settings.backend.listing.url is None else "backend.listing.url")
-
-    @property
-    def url(self) -> str:
-        return self.settings.backend.listing.url or self.settings.backend.url
-
-    @property
-    def place(self) -> str:
-        return urlsplit(self.url).netloc
-
-    @property
-    def calls(self) -> tuple[Step, ...]:
-        """Return the steps that are JSON-RPC calls, or all where none is: other addresses may behave otherwise."""
-        return tuple(step for step in self.steps if not step.question.startswith("GET ")) or self.steps
-
-    @property
-    def http(self) -> HttpFacts | None:
-        """Return the first HTTP answer to a call."""
-        return next((step.answer.http for step in self.calls if step.answer.http is not None), None)
-
-
 NEEDS_TOKEN: Final = Diagnosis("It lists its methods only to callers with a token.", "Give one with --token-file.")
-Rule = Callable[[Trouble], Awaitable[Diagnosis | None]]
+Question: TypeAlias = Callable[[Elsewhere], Awaitable[Diagnosis | None]]
+Rule: TypeAlias = Callable[[Trouble], Diagnosis | Question | None]
 
 
-async def diagnose(trouble: Trouble) -> Diagnosis:
+async def diagnose(trouble: Trouble, elsewhere: Elsewhere) -> Diagnosis:
     """Return the first cause that holds."""
     for rule in _RULES:
-        found = await rule(trouble)
+        found = rule(trouble)
+        if found is not None and not isinstance(found, Diagnosis):
+            found = await found(elsewhere)
         if found is not None:
-            return found
-    return _not_json_rpc(trouble)
+            return trouble.clean(found)
+    return trouble.clean(_not_json_rpc(trouble))
 
 
-async def _faulty_file(trouble: Trouble) -> Diagnosis | None:
+def known_diagnosis(trouble: Trouble | None) -> dict[str, dict[str, str]]:
+    """Return what :func:`diagnose` finds without a request, as a member of a problem in ``/status``; else nothing."""
+    if trouble is None:
+        return {}
+    found = next(found for rule in (*_RULES, _not_json_rpc) if (found := rule(trouble)) is not None)
+    if not isinstance(found, Diagnosis):
+        return {}
+    found = trouble.clean(found)
+    return {"diagnosis": {"cause": found.cause, "next": found.next}}
+
+
+def _no_credential(trouble: Trouble) -> Diagnosis | None:
+    if trouble.credential is None:
+        return None
+    cause = f"The gateway gets no credential for the service: {trouble.credential.reason}."
+    busy = trouble.credential.busy
+    return Diagnosis(cause, "Try again later." if busy else correct_credentials(trouble.settings))
+
+
+def _faulty_file(trouble: Trouble) -> Diagnosis | None:
     if trouble.settings.backend.listing.dialect != "static":
         return None
     faults = "\n".join(map(str, trouble.steps))
     return Diagnosis(faults, "Correct the file, as docs/listings.md shows.", in_file=True)
 
 
-async def _other_scheme(trouble: Trouble) -> Diagnosis | None:
-    """Tell whether the address has http for https, or the reverse."""
+def _other_scheme(trouble: Trouble) -> Question | None:
+    """Find an address with http for https, or the reverse."""
     parts, first = urlsplit(trouble.url), trouble.calls[0].answer if trouble.steps else None
     if first is None or first.late:
         return None
@@ -121,13 +95,17 @@ async def _other_scheme(trouble: Trouble) -> Diagnosis | None:
     else:  # a TLS server closes the connection, or complains in plain text, mostly with HTTP 400
         suspicious = not first.unreachable and (first.http is None or (first.http.status == 400 and not first.error))
     other = parts._replace(scheme="http" if parts.scheme == "https" else "https").geturl()
-    if not suspicious or not await trouble.elsewhere.speaks(other):
-        return None
-    cause = "speaks HTTP without TLS" if parts.scheme == "https" else "speaks TLS"
-    return Diagnosis(f"{trouble.place} {cause}.", _set(trouble.knob, other))
+
+    async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
+        if not await elsewhere.speaks(other):
+            return None
+        cause = "speaks HTTP without TLS" if parts.scheme == "https" else "speaks TLS"
+        return Diagnosis(f"{trouble.place} {cause}.", _set(trouble.knob, other))
+
+    return ask if suspicious else None
 
 
-async def _unreachable(trouble: Trouble) -> Diagnosis | None:
+def _unreachable(trouble: Trouble) -> Diagnosis | None:
     step = next((step for step in trouble.steps if step.answer.unreachable), None)
     if step is None:
         return None
@@ -142,7 +120,7 @@ async def _unreachable(trouble: Trouble) -> Diagnosis | None:
     return Diagnosis(f"{place} cannot be used: {cause}.", _sentence(remedy))
 
 
-async def _client_certificate(trouble: Trouble) -> Diagnosis | None:
+def _client_certificate(trouble: Trouble) -> Diagnosis | None:
     http = trouble.http
     if http is None or http.status not in (400, 403, 495, 496) or not _WANTS_CERTIFICATE.search(http.start):
         return None
@@ -150,7 +128,7 @@ async def _client_certificate(trouble: Trouble) -> Diagnosis | None:
     return Diagnosis(f"{trouble.place} wants a client certificate.", f"Set {tls}.cert_file and {tls}.key_file.")
 
 
-async def _redirect(trouble: Trouble) -> Diagnosis | None:
+def _redirect(trouble: Trouble) -> Diagnosis | None:
     http = trouble.http
     location = "" if http is None or not 300 <= http.status < 400 else http.headers.get("Location", "")
     if http is None or not location:
@@ -164,7 +142,7 @@ async def _redirect(trouble: Trouble) -> Diagnosis | None:
     return Diagnosis(f"It redirects elsewhere (HTTP {http.status}).", _set(trouble.knob, target))
 
 
-async def _denied(trouble: Trouble) -> Diagnosis | None:
+def _denied(trouble: Trouble) -> Diagnosis | None:
     step = next((step for step in trouble.calls if step.answer.denied), None)
     if any(step.answer is HELD_BACK for step in trouble.steps):
         choose = f"Set {trouble.settings.knob('backend.listing.dialect')}: drupal, to offer all that jsonrpc lists, or"
@@ -173,8 +151,8 @@ async def _denied(trouble: Trouble) -> Diagnosis | None:
     return None if step is None else _access(trouble, step)
 
 
-async def _error_about_access(trouble: Trouble) -> Diagnosis | None:
-    """Tell whether calls fail with JSON-RPC errors about access. An unknown method is no such error."""
+def _error_about_access(trouble: Trouble) -> Diagnosis | None:
+    """Find JSON-RPC errors about access. An unknown method is no such error."""
     errors = [step for step in trouble.calls if step.answer.error]
     if any(_OF_MCP.search(step.answer.error) for step in errors):
         step = f"Let clients connect to it without this gateway, or set {trouble.knob} to a JSON-RPC service."
@@ -203,7 +181,7 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
     return Diagnosis(cause, correct_credentials(settings))
 
 
-async def _unavailable(trouble: Trouble) -> Diagnosis | None:
+def _unavailable(trouble: Trouble) -> Diagnosis | None:
     http = trouble.http
     if http is None or http.status not in (429, 500, 503, *_GATEWAY_STATUSES):
         return None
@@ -216,18 +194,17 @@ async def _unavailable(trouble: Trouble) -> Diagnosis | None:
     after = http.headers.get("Retry-After", "")
     when = f"in {after} s" if _SECONDS.fullmatch(after) else "later"
     state = "is in maintenance or overloaded" if http.status == 503 else "gets too many requests"
-    return Diagnosis(f"The service {state} (HTTP {http.status}).", f"Run this command again {when}.")
+    return Diagnosis(f"The service {state} (HTTP {http.status}).", f"Try again {when}.")
 
 
-async def _too_large(trouble: Trouble) -> Diagnosis | None:
-    """Tell whether there is a listing, and it is larger than the bounds."""
+def _too_large(trouble: Trouble) -> Diagnosis | None:
     said = (step.answer.summary for step in trouble.steps)
     cause, _, remedy = next(filter(_TOO_LARGE.search, said), "").partition("; ")
     remedy = remedy or f"save what is needed of it in a file: {trouble.settings.knob('backend.listing.file')}"
     return Diagnosis(f"Its listing is too large: {cause}.", _sentence(remedy)) if cause else None
 
 
-async def _slow(trouble: Trouble) -> Diagnosis | None:
+def _slow(trouble: Trouble) -> Diagnosis | None:
     if not any(step.answer.late for step in trouble.steps) or any(step.answer.error for step in trouble.calls):
         return None
     listing, knob, how = trouble.settings.backend.listing, trouble.settings.knob("backend.listing.timeout"), "raise"
@@ -237,20 +214,24 @@ async def _slow(trouble: Trouble) -> Diagnosis | None:
     return Diagnosis(cause, f"If it is only slow, {how} {knob}, which is {format_duration(listing.timeout)}.")
 
 
-async def _other_dialect(trouble: Trouble) -> Diagnosis | None:
-    """Tell whether the service lists its methods in another dialect than the one that is named."""
+def _other_dialect(trouble: Trouble) -> Question | None:
+    """Ask for a listing in another dialect than the one that is named."""
     named, knob = trouble.settings.backend.listing.dialect, trouble.settings.knob("backend.listing.dialect")
-    if named == "auto" or (named == "custom" and await _error_about_access(trouble)):
+    if named == "auto" or (named == "custom" and _error_about_access(trouble)):
         return None
-    try:
-        listing = await trouble.probe_listing()
-    except NoListing:
-        return None
-    return Diagnosis(f"It does not speak {named}, but {listing.dialect}.", f"Set {knob}: {listing.dialect}")
+
+    async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
+        try:
+            listing = await elsewhere.probe_listing()
+        except NoListing:
+            return None
+        return Diagnosis(f"It does not speak {named}, but {listing.dialect}.", f"Set {knob}: {listing.dialect}")
+
+    return ask
 
 
-async def _drupal(trouble: Trouble) -> Diagnosis | None:
-    """Tell whether this is Drupal without a module that lists methods."""
+def _drupal(trouble: Trouble) -> Diagnosis | None:
+    """Find Drupal without a module that lists methods."""
     if not any(_is_drupal(step.answer.http) for step in trouble.steps):
         return None
     if any(step.answer.error for step in trouble.calls):
@@ -265,8 +246,8 @@ def _is_drupal(http: HttpFacts | None) -> bool:
     return http.headers.get("X-Generator", "").startswith("Drupal") or "X-Drupal-Dynamic-Cache" in http.headers
 
 
-async def _other_address(trouble: Trouble) -> Diagnosis | None:
-    """Tell whether the address is not that of the JSON-RPC endpoint, and which is."""
+def _other_address(trouble: Trouble) -> Question | None:
+    """Find the JSON-RPC endpoint, where the address is not that of one."""
     http = trouble.http
     if http is None or any(step.answer.error for step in trouble.calls):
         return None
@@ -274,19 +255,23 @@ async def _other_address(trouble: Trouble) -> Diagnosis | None:
     login = page and _LOGIN_PAGE.search(http.start) is not None
     if http.status not in (404, 405) and not page:
         return None
-    answering = await trouble.elsewhere.find_endpoint(trouble.url)
-    if login and answering is None:
-        return Diagnosis(f"It answers with a login page (HTTP {http.status}).", _set_credentials(trouble))
     what = "a login page" if login else "a web page" if page else f"HTTP {http.status}"
     cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it answers {what}"
-    if answering is not None:
-        return Diagnosis(f"{cause}, but {_path(answering)} is one.", _set(trouble.knob, answering))
-    cause = f"{cause}, and so do the usual paths ({', '.join(trouble.elsewhere.paths)})."
-    return Diagnosis(cause, f"Set {trouble.knob} to the JSON-RPC endpoint; the service's own documentation has it.")
+
+    async def ask(elsewhere: Elsewhere) -> Diagnosis:
+        answering = await elsewhere.find_endpoint(trouble.url)
+        if answering is not None:
+            return Diagnosis(f"{cause}, but {_path(answering)} is one.", _set(trouble.knob, answering))
+        if login:
+            return Diagnosis(f"It answers with a login page (HTTP {http.status}).", _set_credentials(trouble))
+        step = f"Set {trouble.knob} to the JSON-RPC endpoint; the service's own documentation has it."
+        return Diagnosis(f"{cause}, and so do the usual paths ({', '.join(PATHS)}).", step)
+
+    return ask
 
 
-async def _no_listing(trouble: Trouble) -> Diagnosis | None:
-    """Tell whether the service speaks JSON-RPC, and only has no listing that can be read."""
+def _no_listing(trouble: Trouble) -> Diagnosis | None:
+    """Find a service that speaks JSON-RPC, and only has no listing that can be read."""
     if not any(step.answer.error or step.answer.summary.startswith("JSON, but ") for step in trouble.calls):
         return None
     listing = trouble.settings.knob("backend.listing")
@@ -322,8 +307,8 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 
 _RULES: Final[Sequence[Rule]] = (
-    _faulty_file, _other_scheme, _unreachable, _client_certificate, _redirect, _denied, _unavailable,
-    _too_large, _slow, _other_dialect, _drupal, _error_about_access, _other_address, _no_listing,
+    _no_credential, _faulty_file, _too_large, _other_scheme, _unreachable, _client_certificate, _redirect, _denied,
+    _unavailable, _slow, _other_dialect, _drupal, _error_about_access, _other_address, _no_listing,
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -48,9 +48,9 @@ class Discovery:
         builder: Builder,
         settings: CatalogSettings,
         clock: Callable[[], float] = time.monotonic,
+        *,
         fallback: Listing | None = None,
         patience: float = PATIENCE,
-        *,
         uses_callers_token: bool = False,
         broken_output_schemas: BrokenOutputSchemas | None = None,
     ) -> None:
@@ -71,8 +71,8 @@ class Discovery:
             self._catalogs,
             settings,
             clock,
-            self._publish,
-            lambda view, digest: self.after_change(view, digest),
+            publish=self._publish,
+            after_change=lambda view, digest: self.after_change(view, digest),
             uses_callers_token=uses_callers_token,
         )
         self.first_attempt_over = self._refresher.first_attempt_over
@@ -94,6 +94,7 @@ class Discovery:
     def take_over(self, before: Discovery, *, listings: bool, catalogs: bool) -> None:
         """Take each view's last digest from ``before``, so that clients learn of a change; with ``listings`` also the
         listings, of which a caller's catalog is built on its next request, and with ``catalogs`` the catalogs."""
+        self._refresher.ended = before._refresher.ended
         for view, entry in before._views.items():
             self._views[view] = entry.successor(listing=listings, catalog=catalogs)
         if not listings:
@@ -127,9 +128,14 @@ class Discovery:
         entry = self._views.get(view)
         return None if entry is None else entry.catalog
 
+    @property
+    def refreshes(self) -> Mapping[str, int]:
+        """Return how many refreshes of all views brought a listing (``ok``), and how many did not (``failed``)."""
+        return self._refresher.ended
+
     def age(self) -> float:
         """Return the seconds since the shared listing was fetched."""
-        return round(self._clock() - self._views[SHARED].refreshed_at, 1)
+        return self._clock() - self._views[SHARED].refreshed_at
 
     def seconds_fresh(self, view: View) -> float:
         """Return the seconds for which the view's catalog is still fresh."""

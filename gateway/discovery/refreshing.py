@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -106,15 +107,17 @@ class Refresher:
         catalogs: Catalogs,
         settings: CatalogSettings,
         clock: Callable[[], float],
+        *,
         publish: Callable[[ViewState, Catalog], bool],
         after_change: Callable[[View, str], None],
-        *,
         uses_callers_token: bool,
     ) -> None:
         self.first_attempt_over = asyncio.Event()
         self.listings = Listings()
         self.problem = Problem("the first listing has not come yet", time_after())
         """Why the last refresh brought nothing, of whichever view."""
+        self.ended = Counter[str]()
+        """How many refreshes brought a listing (``ok``), and how many did not (``failed``)."""
         self._fetch = fetch_listing
         self._catalogs = catalogs
         self._settings = settings
@@ -177,14 +180,18 @@ class Refresher:
                 self._record(entry, listing, catalog, (time.perf_counter() - started) * 1000)
         finally:
             entry.refresh_task = None
-            self._note(entry)
+            self._note(entry, rebuilds)
             self.first_attempt_over.set()
 
-    def _note(self, entry: ViewState) -> None:
-        """Say how a refresh ended. What the backend denies to one caller is no trouble of the operator's."""
+    def _note(self, entry: ViewState, rebuilds: bool) -> None:
+        """Say how a refresh ended, and count it if it asked the backend. What the backend denies to one caller is no
+        trouble of the operator's."""
         denied = entry.refusal is not None and entry.refusal.error.status < 500 and not entry.view.is_shared
         reason = "" if denied else entry.failure_reason
-        self.problem.set(reason and f"the listing failed: {reason}", entry.retry_at - self._clock())
+        if not (denied or rebuilds):
+            self.ended["failed" if reason else "ok"] += 1
+        error = entry.failure if reason else None
+        self.problem.set(reason and f"the listing failed: {reason}", entry.retry_at - self._clock(), error)
 
     async def _rebuild(self, entry: ViewState) -> None:
         """Build a caller's catalog of its kept listing, by the current settings. The listing's age stays."""
@@ -198,6 +205,7 @@ class Refresher:
         if held or entry.shrink_guard.accepts(before, len(catalog.tools), now):
             return True
         entry.retry_at = now + RETRY_AFTER
+        entry.failure = None
         entry.failure_reason = f"a listing that shrinks from {before} tools to {len(catalog.tools)} is not accepted yet"
         log.warning("a listing that shrinks is not accepted yet", tools=before, listed=len(catalog.tools))
         return False

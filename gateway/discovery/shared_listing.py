@@ -118,7 +118,7 @@ class SharedListing:
         self._key = f"listing:{backend_digest(settings)}"
         self._shares = store.is_shared and backend.listing.file is None
         self._digest = ""
-        self._asks_anew = False
+        self._must_ask = False
         self._heard = asyncio.Event()
         self._end: Callable[[], None] = lambda: None
         self._refreshes: set[asyncio.Task[None]] = set()
@@ -145,20 +145,20 @@ class SharedListing:
         for task in self._refreshes:
             task.cancel()
 
-    def ask_anew(self) -> None:
+    def ask_backend(self) -> None:
         """Ask the backend the next time, whatever other replicas have."""
-        self._asks_anew = True
+        self._must_ask = True
 
     async def fetch_listing(self, caller: Caller) -> Listing:
         """Return a listing: for the shared view, the one of another replica if there is a recent one."""
         if not self._shares or not caller.view.is_shared:
             return await self._fetch(caller)
-        asks_anew, self._asks_anew = self._asks_anew, False
-        if not asks_anew and (kept := await self._read_kept()) is not None:
+        must_ask, self._must_ask = self._must_ask, False
+        if not must_ask and (kept := await self._read_kept()) is not None:
             return kept
         self._heard.clear()
         token = await self._store.acquire(self._key, _LOCK_LIFE)
-        if not token and not asks_anew:
+        if not token and not must_ask:
             token = await self._wait_for_lister()
             # Where it failed, each of the others asks once: they are few, and their back-off follows.
             if (kept := await self._read_kept()) is not None:
@@ -169,7 +169,7 @@ class SharedListing:
 
     async def _wait_for_lister(self) -> str:
         """Wait until the replica that lists says that it is done. Return the lock where that one has it no longer, or
-        the store is away; else ""."""
+        the store is unavailable; else ""."""
         for _ in range(math.ceil(self._patience / _LOOK_AGAIN)):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._heard.wait(), _LOOK_AGAIN)

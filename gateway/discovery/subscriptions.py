@@ -90,6 +90,11 @@ class Subscriptions:
         state = "closed, " if self._closed else ""
         return f"<Subscriptions {state}{len(self)} streams, {len(self._due)} notices due, of {self._discovery!r}>"
 
+    @property
+    def sessions(self) -> int:
+        """Return how many sessions have an open stream."""
+        return len(self._by_client)
+
     def follow(self, discovery: Discovery, interval: float, heartbeat: float, store: Store) -> None:
         """Notify of this discovery's changes from now on, at most once per ``interval``; both times are seconds. End
         the streams of a session that ended, on whichever replica of ``store``."""

@@ -118,17 +118,12 @@ class Lanes:
     def __repr__(self) -> str:
         return f"<Lanes {len(self._lanes)} of at most {self._most}, {len(self._idle)} idle>"
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
         async with self._lane(timeout) as (lane, remaining):
-            return await lane.post(url, body, headers, timeout=remaining, max_bytes=max_bytes)
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
-        async with self._lane(timeout) as (lane, remaining):
-            return await lane.get(url, headers, timeout=remaining, max_bytes=max_bytes)
+            return await lane.request(method, url, body, headers, timeout=remaining, max_bytes=max_bytes)
 
     async def close(self) -> None:
         for lane in self._lanes:

@@ -10,10 +10,10 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Final
 
 import structlog
 from cachetools import TTLCache
@@ -21,17 +21,10 @@ from yarl import URL
 
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.concurrency.turns import EndOfTurnQueue
+from gateway.http_client import response
 from gateway.http_client.lean_connection import LeanConnection
 from gateway.http_client.resolver import Address, Resolver
-from gateway.http_client.response import (
-    CONNECT_TIMEOUT,
-    DNS_TTL,
-    Answer,
-    BadHttp,
-    ConnectFailed,
-    EndedUnsent,
-    NoConnection,
-)
+from gateway.http_client.response import CONNECT_TIMEOUT, DNS_TTL, Answer, ConnectFailed
 from gateway.http_client.tls import TlsFiles, certificate_reason, tls_reason
 
 MAX_IDLE: Final = 100
@@ -116,28 +109,21 @@ class LeanTransport:
             connection.abort()
         await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop
 
-    async def post(
-        self,
-        url: str,
-        body: bytes,
-        headers: Mapping[str, str],
-        *,
-        timeout: float,
-        max_bytes: int,
-        method: Literal["POST", "GET"] = "POST",
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
         target = self._target(method, url, *headers)
         length = f"Content-Length: {len(body)}\r\n" if body else ""
-        request = f"{target.head}{_lines(headers)}{length}\r\n".encode() + body
+        message = f"{target.head}{_lines(headers)}{length}\r\n".encode() + body
         now = self._loop.time()
         deadline = now + timeout
         origin = target.origin
         while True:
             connection = origin.take(now) or await self._connect(origin, deadline, timeout)
             try:
-                answer = await connection.begin(request, deadline, timeout, max_bytes)
-            except EndedUnsent:
+                answer = await connection.begin(message, deadline, timeout, max_bytes)
+            except response.EndedUnsent:
                 continue  # another may be alive
             except asyncio.CancelledError:
                 connection.abort()
@@ -149,26 +135,20 @@ class LeanTransport:
             self._keep(origin, connection)
             return answer
 
-    def get(
-        self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int
-    ) -> Coroutine[Any, Any, Answer]:
-        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
-        return self.post(url, b"", headers, timeout=timeout, max_bytes=max_bytes, method="GET")
-
     def _read_target(self, method: str, text: str, *names: str) -> _Target:
         try:
             url = URL(text)
         except ValueError as error:
-            raise BadHttp("its URL is none") from error
+            raise response.BadHttp("its URL is none") from error
         host, port = url.raw_host, url.port
         if url.scheme not in ("http", "https") or host is None or port is None:
-            raise BadHttp("its URL is not http or https")
+            raise response.BadHttp("its URL is not http or https")
         key = (url.scheme, host, port)
         origin = self._origins.get(key)
         if origin is None:
             origin = self._origins[key] = _Origin(host, port, self._tls_context() if url.scheme == "https" else None)
         if not all(map(_TOKEN.fullmatch, (*self._headers, *names))):
-            raise BadHttp(_FORBIDDEN)
+            raise response.BadHttp(_FORBIDDEN)
         own = {name.lower() for name in names}
         usual = {name: value for name, value in self._headers.items() if name.lower() not in own}
         head = f"{method} {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n{_lines(usual)}"
@@ -190,7 +170,7 @@ class LeanTransport:
         except TimeoutError:
             if limit < deadline:
                 raise ConnectFailed("no connection in time") from None
-            raise NoConnection(f"no free connection within {timeout:g} s") from None
+            raise response.NoConnection(f"no free connection within {timeout:g} s") from None
         except ssl.SSLCertVerificationError as error:
             raise ConnectFailed(certificate_reason(error, self._tls)) from error
         except ssl.SSLError as error:
@@ -281,6 +261,6 @@ def _lines(headers: Mapping[str, str]) -> str:
     for name, value in headers.items():
         # Three searches for one character take a twentieth of the time of one for a class of characters.
         if "\r" in value or "\n" in value or "\0" in value:
-            raise BadHttp(_FORBIDDEN)
+            raise response.BadHttp(_FORBIDDEN)
         lines += f"{name}: {value}\r\n"
     return lines

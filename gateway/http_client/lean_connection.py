@@ -17,20 +17,8 @@ from typing import Any, Final, cast
 import httptools
 
 from gateway.concurrency.turns import EndOfTurnQueue
-from gateway.http_client.response import (
-    CHUNK,
-    KEEPALIVE,
-    Answer,
-    AnswerTooLarge,
-    BadHttp,
-    ConnectFailed,
-    DeadlinePassed,
-    EndedUnsent,
-    Interrupted,
-    NoRoom,
-    OutboundError,
-    input_check,
-)
+from gateway.http_client import response
+from gateway.http_client.response import CHUNK, KEEPALIVE, Answer, OutboundError, input_check
 from gateway.http_client.tls import CERTIFICATE_ALERT, TlsFiles, tls_reason
 
 MAX_HEAD: Final = 64 * 1024
@@ -132,7 +120,7 @@ class LeanConnection(asyncio.Protocol):
             return
         # The last look: the other side may have closed, or said what nobody asked, and the loop does not know it yet.
         if not self.is_usable() or self._check_input():
-            self._fail(EndedUnsent())
+            self._fail(response.EndedUnsent())
         else:
             self._is_sent = True
             self._transport.write(request)
@@ -172,20 +160,20 @@ class LeanConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._fail(BadHttp("status 101"))
+            self._fail(response.BadHttp("status 101"))
         except httptools.HttpParserError as error:
             if self._is_complete:  # the bytes behind the answer are no HTTP
                 self.sent_unsolicited = True
             else:
                 # A fault of a callback of ours is the cause; the parser's own faults have none.
                 cause = error.__context__
-                self._fail(cause if isinstance(cause, OutboundError) else BadHttp("the answer is no HTTP"))
+                self._fail(cause if isinstance(cause, OutboundError) else response.BadHttp("the answer is no HTTP"))
         if self._is_complete:
             self._finish(self._answered)
         elif self._head_size > MAX_HEAD:
-            self._fail(BadHttp("its trailers are too large" if self._status else "its head is too large"))
+            self._fail(response.BadHttp("its trailers are too large" if self._status else "its head is too large"))
         elif len(self._lines) > MAX_HEADERS:
-            self._fail(BadHttp(_BAD_LINES))
+            self._fail(response.BadHttp(_BAD_LINES))
         elif self._status != status and self._will_be_too_large():
             self._fail(self._too_large())
 
@@ -199,11 +187,15 @@ class LeanConnection(asyncio.Protocol):
             return
         # A refused client certificate shows only on the first read with TLS 1.3, after the handshake is over for us.
         if isinstance(exc, ssl.SSLError) and CERTIFICATE_ALERT.search(exc.reason or ""):
-            self._fail(ConnectFailed(tls_reason(exc, self._tls)))
+            self._fail(response.ConnectFailed(tls_reason(exc, self._tls)))
         elif exc is None and self._status and _fields(self._headers).keys().isdisjoint(_FRAMING):
             self._finish(answered)  # the end of the connection is the end of the body (RFC 9112 §6.3 rule 8)
         else:
-            self._fail(Interrupted("the connection ended before the answer did") if self._is_sent else EndedUnsent())
+            self._fail(
+                response.Interrupted("the connection ended before the answer did")
+                if self._is_sent
+                else response.EndedUnsent()
+            )
 
     # The parser calls these.
 
@@ -230,7 +222,7 @@ class LeanConnection(asyncio.Protocol):
                 self._interim += 1
                 if self._interim <= MAX_INTERIM:
                     return
-            raise BadHttp(f"status {status}" if self._interim <= MAX_INTERIM else "too many interim responses")
+            raise response.BadHttp(f"status {status}" if self._interim <= MAX_INTERIM else "too many interim responses")
         self._status, self._headers = status, headers
         self.patience, self._coding = KEEPALIVE, ""
         if self._has_noted:
@@ -259,7 +251,7 @@ class LeanConnection(asyncio.Protocol):
     def _read_noted(self, fields: dict[bytes, bytes]) -> None:
         """Read what a head says of the body's form and of the connection."""
         if fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
-            raise BadHttp("its transfer encoding is not chunked alone")
+            raise response.BadHttp("its transfer encoding is not chunked alone")
         self._coding = fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
         if told := _KEEP_ALIVE.search(fields.get(b"keep-alive", b"")):
             self.patience = min(KEEPALIVE, float(told[1]) / 2)
@@ -272,7 +264,7 @@ class LeanConnection(asyncio.Protocol):
     def _keep(self, size: int) -> None:
         """Reserve room for bytes of the answer. Raises :class:`NoRoom`."""
         if not self._reserve(size):
-            raise NoRoom("too many answers are held")
+            raise response.NoRoom("too many answers are held")
         self._reserved += size
 
     def _finish(self, answered: asyncio.Future[Answer]) -> None:
@@ -298,18 +290,18 @@ class LeanConnection(asyncio.Protocol):
                 is_raw = self._coding == "deflate" and body[0] & 0x0F != zlib.DEFLATED
                 inflater = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else _ANY_ZLIB)
                 if len(parts) == _MOST_MEMBERS:
-                    raise BadHttp("its compressed body has too many members")
+                    raise response.BadHttp("its compressed body has too many members")
                 part = inflater.decompress(body, self._max_bytes - size + 1)
                 size += len(part)
                 if size > self._max_bytes:
                     raise self._too_large()
                 if not inflater.eof:
-                    raise BadHttp("its compressed body is incomplete")
+                    raise response.BadHttp("its compressed body is incomplete")
                 self._keep(len(part))
                 parts.append(part)
                 body = inflater.unused_data
         except zlib.error as error:
-            raise BadHttp(f"its body is not {self._coding}") from error
+            raise response.BadHttp(f"its body is not {self._coding}") from error
         return b"".join(parts)
 
     def _fail(self, error: OutboundError) -> None:
@@ -317,8 +309,8 @@ class LeanConnection(asyncio.Protocol):
         if self._answered is not None and not self._answered.done():
             self._answered.set_exception(error.with_traceback(None))  # its frames would keep parts of the body
 
-    def _too_large(self) -> AnswerTooLarge:
-        return AnswerTooLarge(f"larger than {self._max_bytes} bytes")
+    def _too_large(self) -> response.AnswerTooLarge:
+        return response.AnswerTooLarge(f"larger than {self._max_bytes} bytes")
 
     def _set_timer(self) -> None:
         """Set the timer for the deadline. One timer serves successive exchanges, for most end long before it."""
@@ -334,13 +326,13 @@ class LeanConnection(asyncio.Protocol):
         if self._timer_at < self._deadline:  # it was set for an earlier exchange
             self._set_timer()
         else:
-            self._fail(DeadlinePassed(f"no complete answer within {self._timeout:g} s"))
+            self._fail(response.DeadlinePassed(f"no complete answer within {self._timeout:g} s"))
 
 
 def _check_lines(lines: list[tuple[bytes, bytes]]) -> None:
     """Raise :class:`BadHttp` for too many lines, or one that is too long."""
     if len(lines) > MAX_HEADERS or max(map(len, map(b"".join, lines)), default=0) > MAX_LINE:
-        raise BadHttp(_BAD_LINES)
+        raise response.BadHttp(_BAD_LINES)
 
 
 def _fields(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

@@ -8,10 +8,10 @@ process would wait for them at its end: our threads are daemons, which do not ou
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -77,23 +77,14 @@ def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[Address
 
 async def _in_thread(work: Callable[[], list[Address]]) -> list[Address]:
     """Return what ``work`` returns in a thread of its own, or raise what it raises."""
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[list[Address]] = loop.create_future()
-
-    def deliver(found: list[Address], failure: Exception | None) -> None:
-        if outcome.done():  # nobody waits any more
-            return
-        outcome.set_result(found) if failure is None else outcome.set_exception(failure)
+    outcome: Future[list[Address]] = Future()
+    outcome.set_running_or_notify_cancel()  # a look-up under way cannot be cancelled
 
     def run() -> None:
-        found: list[Address] = []
-        failure: Exception | None = None
         try:
-            found = work()
+            outcome.set_result(work())
         except Exception as error:  # noqa: BLE001, raised where it is awaited
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
-            loop.call_soon_threadsafe(deliver, found, failure)
+            outcome.set_exception(error)
 
     threading.Thread(target=run, name="name look-up", daemon=True).start()
-    return await outcome
+    return await asyncio.wrap_future(outcome)

@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -21,23 +22,9 @@ import aiohttp
 from cachetools import LRUCache
 from yarl import URL
 
+from gateway.http_client import response
 from gateway.http_client.resolver import AddressRefused, Reach, Resolver
-from gateway.http_client.response import (
-    CHUNK,
-    CONNECT_TIMEOUT,
-    DNS_TTL,
-    KEEPALIVE,
-    Answer,
-    AnswerTooLarge,
-    BadHttp,
-    ConnectFailed,
-    DeadlinePassed,
-    Interrupted,
-    NoConnection,
-    NoRoom,
-    OutboundError,
-    has_input,
-)
+from gateway.http_client.response import CHUNK, CONNECT_TIMEOUT, Answer, OutboundError, has_input
 from gateway.http_client.tls import CERTIFICATE_ALERT, TlsFiles, certificate_reason, tls_reason
 
 
@@ -118,13 +105,12 @@ class Outbound:
         self._connections = connections
         self._proxy = proxy
         self._tls = tls or TlsFiles()
-        self._timeouts: LRUCache[float, aiohttp.ClientTimeout] = LRUCache(1000)
         self._urls: LRUCache[str, URL] = LRUCache(1000)
         self._session = aiohttp.ClientSession(
             connector=_Connector(
                 limit=connections,
-                ttl_dns_cache=DNS_TTL,
-                keepalive_timeout=KEEPALIVE,
+                ttl_dns_cache=response.DNS_TTL,
+                keepalive_timeout=response.KEEPALIVE,
                 ssl=self._tls.context() if self._tls.ca or self._tls.cert else True,
                 resolver=_AiohttpResolver(Resolver(reach)),
             ),
@@ -143,58 +129,49 @@ class Outbound:
     async def close(self) -> None:
         await self._session.close()
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
-        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
-        return await self._exchange("POST", url, body, headers, timeout, max_bytes)
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
         if self._session.closed:  # a fetch in the background may begin while the gateway ends
-            raise ConnectFailed("the gateway ends")
-        return await self._exchange("GET", url, None, headers, timeout, max_bytes)
-
-    async def _exchange(
-        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], timeout: float, max_bytes: int
-    ) -> Answer:
+            raise response.ConnectFailed("the gateway ends")
         exchange = _Exchange()
         _EXCHANGE.set(exchange)
         try:
             async with self._session.request(
                 method,
                 self._url(url),
-                data=body,
+                data=body or None,
                 headers=headers,
                 allow_redirects=False,
                 proxy=self._proxy,
-                timeout=self._timeout(timeout),
-            ) as response:
+                timeout=_client_timeout(timeout),
+            ) as answer:
                 # aiohttp also returns 101, which is not final, and 600 to 999, which HTTP does not have (RFC 9110 §15).
-                if not 200 <= response.status <= 599:
-                    raise BadHttp(f"status {response.status}")
-                content = await _read_body(response, max_bytes, self._reserve)
-                return Answer(response.status, response.headers, content)
+                if not 200 <= answer.status <= 599:
+                    raise response.BadHttp(f"status {answer.status}")
+                content = await _read_body(answer, max_bytes, self._reserve)
+                return Answer(answer.status, answer.headers, content)
         except OutboundError:
             raise
         except aiohttp.ConnectionTimeoutError as error:
-            raise ConnectFailed("no connection in time") from error
+            raise response.ConnectFailed("no connection in time") from error
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
-            raise ConnectFailed(_reason(error, self._tls)) from error
+            raise response.ConnectFailed(_reason(error, self._tls)) from error
         except TimeoutError as error:
             if not exchange.connected:
-                raise NoConnection(f"no free connection within {timeout:g} s") from error
-            raise DeadlinePassed(f"no complete answer within {timeout:g} s") from error
+                raise response.NoConnection(f"no free connection within {timeout:g} s") from error
+            raise response.DeadlinePassed(f"no complete answer within {timeout:g} s") from error
         # A refused client certificate shows only on the first read with TLS 1.3, after the handshake is over for us.
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientOSError) as error:
             cause = error.__cause__
             if isinstance(cause, aiohttp.http_exceptions.ContentEncodingError):
-                raise BadHttp("its body is not compressed as it says") from error
+                raise response.BadHttp("its body is not compressed as it says") from error
             if isinstance(cause, ssl.SSLError) and CERTIFICATE_ALERT.search(cause.reason or ""):
-                raise ConnectFailed(tls_reason(cause, self._tls)) from error
-            raise Interrupted("the connection ended before the answer did") from error
+                raise response.ConnectFailed(tls_reason(cause, self._tls)) from error
+            raise response.Interrupted("the connection ended before the answer did") from error
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
-            raise BadHttp("the answer is not valid HTTP") from error
+            raise response.BadHttp("the answer is not valid HTTP") from error
 
     def _url(self, url: str) -> URL:
         known = self._urls.get(url)
@@ -202,33 +179,29 @@ class Outbound:
             known = self._urls[url] = URL(url)
         return known
 
-    def _timeout(self, total: float) -> aiohttp.ClientTimeout:
-        known = self._timeouts.get(total)
-        if known is None:
-            # aiohttp rounds deadlines of 5 s and more up to a whole second of the loop's clock; inf turns that off.
-            known = aiohttp.ClientTimeout(
-                total=total, sock_connect=min(CONNECT_TIMEOUT, total), ceil_threshold=math.inf
-            )
-            self._timeouts[total] = known
-        return known
+
+@lru_cache(1000)
+def _client_timeout(total: float) -> aiohttp.ClientTimeout:
+    # aiohttp rounds deadlines of 5 s and more up to a whole second of the loop's clock; inf turns that off.
+    return aiohttp.ClientTimeout(total=total, sock_connect=min(CONNECT_TIMEOUT, total), ceil_threshold=math.inf)
 
 
-async def _read_body(response: aiohttp.ClientResponse, max_bytes: int, reserve: Callable[[int], bool]) -> bytes:
-    length = response.content_length
+async def _read_body(answer: aiohttp.ClientResponse, max_bytes: int, reserve: Callable[[int], bool]) -> bytes:
+    length = answer.content_length
     if length is not None and length > max_bytes:
-        raise AnswerTooLarge(f"larger than {max_bytes} bytes")
+        raise response.AnswerTooLarge(f"larger than {max_bytes} bytes")
     # Content-Length counts the compressed bytes: it bounds the body only where that is not compressed (zip bombs).
-    if length is not None and length <= CHUNK and "Content-Encoding" not in response.headers:
-        return await response.read()
+    if length is not None and length <= CHUNK and "Content-Encoding" not in answer.headers:
+        return await answer.read()
     chunks = []
     size = reserved = 0
     try:
-        async for chunk in response.content.iter_chunked(CHUNK):
+        async for chunk in answer.content.iter_chunked(CHUNK):
             size += len(chunk)
             if size > max_bytes:
-                raise AnswerTooLarge(f"larger than {max_bytes} bytes")
+                raise response.AnswerTooLarge(f"larger than {max_bytes} bytes")
             if not reserve(len(chunk)):
-                raise NoRoom("too many answers are held")
+                raise response.NoRoom("too many answers are held")
             reserved = size
             chunks.append(chunk)
         return b"".join(chunks)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+from cryptography import x509
 
 # Codes of X509_verify_cert_error_string(3).
 _OUT_OF_TIME: Final = (9, 10)
@@ -24,6 +27,17 @@ class TlsFiles:
     key: str | None = None
     ca_knob: str = "ca_file"
     cert_knob: str | None = None
+
+    def certificate_end(self) -> float | None:
+        """Return the Unix time at which the client certificate ends, None without one, or where it cannot be read:
+        :meth:`context` says why."""
+        if self.cert is None:
+            return None
+        try:
+            found = x509.load_pem_x509_certificates(Path(self.cert).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return min(one.not_valid_after_utc.timestamp() for one in found)
 
     def context(self) -> ssl.SSLContext:
         """Return the TLS context. Raises :class:`OSError`, with the knob and the file, where one cannot be used."""

@@ -19,11 +19,11 @@ class Transport(Protocol):
     :class:`LeanTransport` is the usual one; :class:`Outbound` (aiohttp) serves proxies, :class:`Lanes` HTTP Digest.
     """
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
-    ) -> Answer: ...
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer: ...
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
+        ...
 
 
 def open_transport(

@@ -50,9 +50,12 @@ async def bind(host: str, port: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
-            # A system without IPv6 may have names such as localhost resolve to it nevertheless.
-            with suppress(_FamilyUnsupported):
+            try:
                 sockets.append(_bound(family, address))
+            except OSError as error:
+                # A system without IPv6 may have names such as localhost resolve to it nevertheless.
+                if error.errno != errno.EAFNOSUPPORT:
+                    raise
         if not sockets:
             raise OSError(errno.EADDRNOTAVAIL, f"{host} port {port}: no address of it can be bound")
     except OSError:
@@ -71,16 +74,10 @@ def bind_beside(sockets: Sequence[socket.socket]) -> list[socket.socket]:
     return [_bound(bound.family, bound.getsockname(), shares=True) for bound in sockets]
 
 
-class _FamilyUnsupported(Exception):
-    """Raised if the system does not support a family of addresses."""
-
-
 def _bound(family: int, address: Any, shares: bool = False) -> socket.socket:
+    bound = None
     try:
         bound = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise _bind_failure(error, address) from error
-    try:
         if os.name == "posix":  # on Windows this would take the port of another program
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
@@ -89,19 +86,14 @@ def _bound(family: int, address: Any, shares: bool = False) -> socket.socket:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         bound.bind(address)
     except OSError as error:
-        bound.close()
-        raise _bind_failure(error, address) from error
+        if bound is not None:
+            bound.close()
+        words = os.strerror(error.errno or 0).lower()
+        raise OSError(error.errno, f"{address[0]} port {address[1]}: {words}") from error
     bound.setblocking(False)
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # accepted sockets inherit it
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
     return bound
-
-
-def _bind_failure(error: OSError, address: Any) -> Exception:
-    """Return what to raise in place of an error that names no address."""
-    if error.errno == errno.EAFNOSUPPORT:
-        return _FamilyUnsupported()
-    return OSError(error.errno, f"{address[0]} port {address[1]}: {os.strerror(error.errno or 0).lower()}")
 
 
 class Acceptor:
@@ -282,6 +274,11 @@ class Port:
     _serving: Serving
     _acceptor: Acceptor
     _shutdown_timeout: float
+
+    @property
+    def bytes_ahead(self) -> int:
+        """Return the bytes that clients sent ahead of responses."""
+        return self._serving.ahead.bytes
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
         """Accept from these sockets, too, until the next call."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain, islice
+from pathlib import Path
 from typing import Final
 
 from gateway.errors import Overloaded
 from gateway.http_server.connection import Connection
 from gateway.http_server.refusal_log import RefusalLog
 from gateway.networks import network_of
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 SHARE: Final = 4
 SHARE_FROM_HALF: Final = 16
@@ -37,7 +43,7 @@ class ConnectionLimit:
 
     def __init__(self, most: int, trusts: Callable[[str], bool]) -> None:
         self.most = most
-        self.open = 0
+        self.open = self.refused = 0
         self._trusts = trusts
         self._places: dict[str, dict[Place, None]] = {}
         self._by_count: dict[int, dict[str, None]] = {}
@@ -58,9 +64,11 @@ class ConnectionLimit:
         place = Place("" if self._trusts(address) else network_of(address))
         held = len(self._places.get(place.network, ()))
         if place.network and held >= self.share:
+            self.refused += 1
             self._log.count(place.network, self.share, _SHARE_REMEDY)
             raise Overloaded("Too many connections from this address", retry_after=1)
         if self.open >= self.most and not self._close_idle(held + 1):
+            self.refused += 1
             self._log.count("", self.most, _REMEDY)
             raise Overloaded("Too many connections", retry_after=1)
         self.open += 1
@@ -104,3 +112,35 @@ class ConnectionLimit:
                     self.leave(place)
                     return True
         return False
+
+
+# Let the process open as many files and sockets as the system allows, and find how many are left for connections.
+_WINDOWS: Final = 512
+"""Sockets that ``select`` takes there. There is no other loop with ``add_reader``."""
+_OPEN: Final = (Path("/proc/self/fd"), Path("/dev/fd"))
+
+
+def raise_limit() -> int | None:
+    """Raise the soft limit of open files to the hard one. Return what it is then, None where there is none."""
+    if resource is None:
+        return _WINDOWS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (OSError, ValueError):
+            pass  # macOS says that the hard limit is infinite, and takes less
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def connections_that_fit(limit: int, reserved: int) -> int:
+    """Return how many connections a ``limit`` of open files leaves room for, beside the files that are open now and
+    ``reserved`` ones. Where the limit is so low that this is little, it is half of what is not open yet."""
+    left = limit - _count_open()
+    return max(left - reserved, left // 2, 1)
+
+
+def _count_open() -> int:
+    folder = next((folder for folder in _OPEN if folder.is_dir()), None)
+    return sum(1 for _ in folder.iterdir()) if folder else 0

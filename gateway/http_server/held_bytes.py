@@ -93,10 +93,6 @@ class HeldBytes:
         self.add(owner, size)
         return True
 
-    def give_back(self, owner: str, size: int) -> None:
-        """Count the end of what :meth:`take` counted."""
-        self.remove(owner, size)
-
     def no_room(self, owner: str) -> Overloaded:
         """Return the error for a body if there is no room for it."""
         if self._by_owner[owner] >= self.share // 2:
@@ -130,7 +126,7 @@ class HeldBytes:
         self._by_owner[owner] += size
 
     def remove(self, owner: str, size: int) -> None:
-        """Count the end of what :meth:`add` counted."""
+        """Count the end of what :meth:`add` or :meth:`take` counted."""
         self.bytes -= size
         self._freed.note(self.bytes)
         self._log.note("", self.bytes, self._full)

@@ -81,7 +81,7 @@ class StreamedResponse:
         self.content_type = content_type
         self.headers = dict(headers)
         self.status = 200
-        self.on_end: Callable[[BaseException | None], None] = _ignore
+        self.on_end: Callable[[BaseException | None], None] = lambda _: None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -117,10 +117,6 @@ class StreamedResponse:
             if is_chunked:
                 connection.transport.write(b"0\r\n\r\n")
                 await connection.drain()
-
-
-def _ignore(_: BaseException | None) -> None:
-    """Do nothing at the end of a stream."""
 
 
 def _head(request: HttpRequest, status: int, lines: list[str], headers: Mapping[str, str]) -> bytes:

@@ -36,7 +36,7 @@ class Deadline:
         """Stop the timer, and drop the reference to the owner, so that reference counts alone free it."""
         self.due = None
         self._timer_at = -math.inf
-        self._on_expiry = _ignore
+        self._on_expiry = lambda: None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -102,7 +102,3 @@ class UnreadResponse:
         waiting = transport.get_write_buffer_size()
         log.info("connection cut", reason="the client did not read its response", seconds=self._timeout, bytes=waiting)
         transport.abort()
-
-
-def _ignore() -> None:
-    """Do nothing."""

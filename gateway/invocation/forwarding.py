@@ -18,7 +18,8 @@ from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError
 from gateway.invocation.input_requests import CONFIRM, RequestState
 from gateway.jsonrpc.bounds import value_cost
 from gateway.model import Caller, CallExtras, Tool
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry import audit
+from gateway.telemetry.record import RECORD
 from gateway.text import masked_url
 
 _LARGE: Final = 256 * 1024
@@ -62,7 +63,8 @@ class Forwarder:
         has started.
 
         Raise :class:`~gateway.errors.ToolFault`; :class:`~gateway.errors.Unauthorized`;
-        :class:`~gateway.errors.AuthUnavailable` where no credential can be had.
+        :class:`~gateway.errors.AuthUnavailable` where no credential can be had;
+        :class:`~gateway.errors.AuditUnavailable` where the audit is required, and cannot be written.
         """
         binding = tool.binding
         parts = await self._credential.request_parts(caller)
@@ -73,6 +75,8 @@ class Forwarder:
         sending = _Sending(self._client, self._credential, caller, tool, extras, state, attempts, parts)
         if RECORD.get().memory.size > _LARGE and not tool.input_required and self._param_structures.knows(binding):
             sending.arguments = arguments
+        if (auditor := audit.current()) is not None and auditor.required:
+            await auditor.begin(RECORD.get())
         try:
             return await self._param_structures.call_method(binding, arguments, sending.send, attempts.may_repeat)
         except BackendUnauthorized:

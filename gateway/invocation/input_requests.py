@@ -19,6 +19,7 @@ from gateway.errors import BackendError, BadBackendAnswer, InvalidParams, Missin
 from gateway.model import Caller, CallExtras, InputRequest, JsonObject, Tool
 from gateway.signing import SKEW, Signer, SigningKeys
 from gateway.store import Store
+from gateway.telemetry.record import RECORD
 from gateway.text import excerpt
 
 WAIT: Final = 300.0
@@ -80,6 +81,7 @@ class InputRequests:
         person declined, :class:`InvalidParams` where the consent was used before."""
         if state is not None and state.consent:
             await self._use_state(state)  # a later round: the person agreed, and the backend asked for input since
+            RECORD.get().consent = time.time()
             return None
         answer = extras.responses.get(CONFIRM) if state is not None else None
         if state is None or not isinstance(answer, Mapping) or "action" not in answer:
@@ -87,6 +89,7 @@ class InputRequests:
         await self._use_state(state)
         if answer["action"] != "accept":
             raise BackendError("The person did not agree to this call, so it was not made")
+        RECORD.get().consent = time.time()
         return None
 
     def request_input(

@@ -1,12 +1,12 @@
 """One tool call from look-up to outcome: the only place that decides whether a call may run.
 
-Every surface (MCP, REST, ``/jsonrpc``, the command line) uses :meth:`Invocation.prepare` and :meth:`Call.execute`, so
-the decisions are the same on each. A surface that can ask the client for input passes
-:class:`~gateway.model.CallExtras`; the others pass None.
+Every surface (MCP, REST, ``/jsonrpc``, the command line) uses :meth:`Invocation.prepare` and :meth:`Call.execute`. One
+that can ask the client for input passes :class:`~gateway.model.CallExtras`; the others pass None.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
@@ -35,8 +35,9 @@ from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache, repair_arguments
+from gateway.telemetry import audit
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import RECORD, TOOL_ERROR
+from gateway.telemetry.record import RECORD, TOOL_ERROR
 from gateway.text import excerpt
 
 _FAULTS_SHOWN: Final = 3
@@ -74,13 +75,12 @@ class Call(Struct):
         return {} if self.quota is None else self.quota.headers
 
     def execute(self, *, answer_started: bool = False) -> Coroutine[Any, Any, Outcome]:
-        """Check the arguments, call the backend once, check the result.
+        """Check the arguments, call the backend once, check the result. A failed call is the outcome's ``fault``.
 
-        Return a failure of the call itself as the outcome's ``fault``. Raise :class:`~gateway.errors.Unauthorized`
-        where the backend refuses the caller's own token, unless the answer has started: then that is a fault too. Raise
-        :class:`~gateway.errors.AuthUnavailable` where no credential can be obtained;
+        Raise :class:`~gateway.errors.Unauthorized` where the backend refuses the caller's own token, unless the answer
+        has started: then that is a fault too; :class:`~gateway.errors.AuthUnavailable` where no credential can be had;
         :class:`~gateway.errors.InvalidParams` for a bad ``requestState``; :class:`~gateway.errors.MissingCapability`
-        where the client cannot answer the backend's input requests.
+        where the client cannot answer the backend's input requests; :class:`~gateway.errors.AuditUnavailable`.
         """
         return self._execute(self, answer_started)
 
@@ -90,6 +90,7 @@ class Invocation:
 
     def __init__(
         self,
+        *,
         discovery: Discovery,
         forwarder: Forwarder,
         validators: ValidatorCache,
@@ -148,10 +149,9 @@ class Invocation:
         the caller's limits. Where nothing is left of them, the arguments are not read and the call has a fault.
         Unless they count ``as_sent``, nulls that the tool refuses are left out (:mod:`gateway.schema.validation`).
 
-        Raise as :meth:`find_tool` does, and as ``arguments`` does where it is a function;
-        :class:`~gateway.errors.RateLimited` where it would list the caller's tools too often;
-        :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
-        call needs; :class:`~gateway.errors.MissingCapability` where the client lacks what the tool needs.
+        Raise as :meth:`find_tool` and ``arguments`` do; :class:`~gateway.errors.RateLimited` where it would list the
+        caller's tools too often; :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope`
+        with all scopes that the call needs; :class:`~gateway.errors.MissingCapability` for what the client lacks.
         """
         record = RECORD.get()
         record.tool = name  # also where there is no such tool
@@ -172,7 +172,7 @@ class Invocation:
         if state is None:
             quota = await self._budget.spend(caller, tool)
             if quota.wait:
-                return Call(caller, tool, {}, extras, quota, self._execute)
+                return Call(caller, tool, {}, extras, quota, self._execute)  # it will not be made
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
             target, call_arguments = await self._target(caller, builtin, call_arguments)
@@ -185,15 +185,15 @@ class Invocation:
             quota = await self._budget.spend_tool(caller, target) or quota
         if extras is not None and not target.is_plain:
             extras = _usable_extras(target, extras)
+        record.ran = quota is None or not quota.wait
         return Call(caller, target, call_arguments, extras, quota, self._execute)
 
     async def _target(
         self, caller: Caller, builtin: BuiltinTool, arguments: Mapping[str, Any]
     ) -> tuple[Tool, Mapping[str, Any]]:
-        """Return the tool that a call of a built-in tool calls, and its arguments: the tool that it names, if any."""
+        """Return the tool that a call of a built-in tool calls, and its arguments."""
         tool = builtin.tool
-        # Models send null for what they leave out.
-        given = {name: value for name, value in arguments.items() if value is not None}
+        given = {name: value for name, value in arguments.items() if value is not None}  # models send null for nothing
         if not builtin.calls_named:
             return tool, given
         named = await self._tool_named_in(caller, tool, given)
@@ -213,6 +213,8 @@ class Invocation:
         tool, refusal, held = call.tool, call.fault, None
         if refusal is not None:
             return _noted(Outcome(tool, fault=refusal))
+        if (auditor := audit.current()) is not None:
+            auditor.note_call(RECORD.get(), tool.method, call.arguments, tool.binding.audited)
         try:
             try:
                 held = self._concurrency.begin_call(call.caller)
@@ -250,6 +252,7 @@ class Invocation:
             request = await self._input_requests.request_consent(extras, state, call.caller, tool, call.arguments)
             if request is not None:
                 return Outcome(tool, input_request=request)
+            RECORD.get().consent = time.time()
         value = await self._forwarder.forward(
             call.caller, tool, call.arguments, extras, state, answer_started=answer_started
         )
@@ -309,7 +312,7 @@ def _usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:
 
 
 def _noted(outcome: Outcome) -> Outcome:
-    """Return an outcome. If it is no success, the log says so."""
+    """Return an outcome, and note why it is no success."""
     if word := _failure_word(outcome):
         RECORD.get().note_outcome(word)
     return outcome
@@ -327,8 +330,7 @@ def _failure_word(outcome: Outcome) -> str:
 
 
 def _mismatch(faults: str, result: Any) -> ResultMismatch:
-    """Return the fault of a result that breaks its schema. It includes the result: the call may have had effects, so
-    the client should not have to repeat it to see the result."""
+    """Return the fault of a result that breaks its schema, with the result: a repeated call could have effects."""
     text = result if isinstance(result, str) else jsonrpc.encode(result).decode()
     return ResultMismatch(
         f"The call ran; its result breaks the listed output schema: {faults}\n\n{excerpt(text, MAX_BROKEN_RESULT)}"

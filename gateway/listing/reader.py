@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
+from msgspec import structs
+
 from gateway.backend.redaction import REDACTED
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
@@ -40,6 +42,7 @@ class ListingReader:
         transport_of: Callable[[str], Transport],
         settings: Backend,
         credential: ListingCredential,
+        *,
         progress: Callable[[str], None] = lambda _: None,
         secrets: Sequence[str] = (),
         dialect: str = "auto",
@@ -109,7 +112,7 @@ class ListingReader:
         listing = self._settings.listing
         # A shared listing has one language: its view names none. The first caller must not choose it for all.
         if language := listing.language or caller.view.language:
-            parts = replace(parts, headers={**parts.headers, "Accept-Language": language})
+            parts = structs.replace(parts, headers={**parts.headers, "Accept-Language": language})
         return BackendSource(
             self._transport_of("" if caller.view.is_shared else "\n".join(caller.identity)),
             self._settings.url,

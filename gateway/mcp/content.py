@@ -15,7 +15,7 @@ from gateway import jsonrpc
 from gateway.errors import BadBackendAnswer
 from gateway.jsonrpc import Raw
 from gateway.model import NO_RESULT, NameStyle, Outcome, Tool
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry.record import RECORD
 
 _NOTHING_TEXT: Final = "Done. This method returns nothing."
 _MAX_BLOCKS: Final = 1000  # each is checked and copied

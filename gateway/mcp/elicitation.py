@@ -23,7 +23,7 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import ClientResponse, Id
 from gateway.limits import StreamLimit
 from gateway.model import Caller, JsonObject, Outcome
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry.record import RECORD
 from gateway.text import excerpt
 
 Outbox: TypeAlias = asyncio.Queue[bytes | None]

@@ -14,7 +14,7 @@ from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
 from gateway.mcp.modern import VERSIONS as MODERN_VERSIONS
 from gateway.mcp.modern import Modern, names_version
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry.record import RECORD
 
 
 class Endpoint:
@@ -62,9 +62,11 @@ class Endpoint:
         try:
             message = jsonrpc.parse_message(value)
         except BadMessage as error:
+            RECORD.get().note_error(error)
             return await _refuse(error, error.id)
         record = RECORD.get()
         record.method = message.method
+        record.rpc_id = message.id
         era: Modern | Legacy
         if self.modern.claims_message(message, mcp_request.headers, LEGACY_VERSIONS):
             era, record.era = self.modern, "modern"
@@ -74,6 +76,7 @@ class Endpoint:
             return await era.answer_message(mcp_request, message)
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             failure = to_gateway_error(error, method=message.method)
+            record.note_error(failure)
             return _reply(*era.error_reply(failure, message.id), failure)
 
 

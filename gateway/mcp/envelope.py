@@ -15,7 +15,8 @@ from gateway.errors import HeaderMismatch, InvalidEnvelope, InvalidParams
 from gateway.invocation.input_requests import MAX_STATE
 from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Headers, McpRequest
 from gateway.model import CallExtras, HeaderParameter, Tool
-from gateway.telemetry.request_log import RECORD, trace_of_meta
+from gateway.telemetry.record import RECORD
+from gateway.telemetry.trace_context import trace_of_meta
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"

@@ -51,7 +51,7 @@ from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.running import CallNotices
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject
-from gateway.telemetry.request_log import RECORD, client_name
+from gateway.telemetry.record import RECORD, client_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,6 @@ class Legacy:
             return reply.body if reply.error is not None else budget.fit_response(item["id"], reply.body)
 
         answers = await answers_to(items, answer_item, self._operations.max_response)
-        RECORD.get().method = "batch"
         return McpReply(202) if answers is None else McpReply(200, answers)
 
     async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
@@ -218,9 +217,11 @@ class Legacy:
         id = mcp_request.headers.get(SESSION)
         session = None if id is None else await self._sessions.read_session(id, mcp_request.caller)
         named = mcp_request.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
+        record = RECORD.get()
+        record.revision = named
         if session is None:
             return _RequestContext(mcp_request, id, REVISIONS[named])
-        RECORD.get().client = session.client
+        record.client = session.client
         return _RequestContext(mcp_request, id, REVISIONS[named], session.elicits)
 
     async def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
@@ -240,8 +241,9 @@ class Legacy:
         if info.instructions:
             result["instructions"] = info.instructions
         elicits = declared_modes(params.get("capabilities"), REVISIONS[version].elicits)
-        client = RECORD.get().client = client_name(params.get("clientInfo"))
-        headers = {SESSION: self._sessions.open_session(version, context.mcp_request.caller, elicits, client)}
+        record = RECORD.get()
+        record.revision, record.client = version, client_name(params.get("clientInfo"))
+        headers = {SESSION: self._sessions.open_session(version, context.mcp_request.caller, elicits, record.client)}
         return McpReply(200, jsonrpc.response_bytes(request.id, result), headers)
 
     async def _ping(self, _: _RequestContext, request: Request, __: dict[str, Any]) -> McpReply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -13,7 +14,8 @@ from gateway import jsonrpc
 from gateway.errors import BatchTooLarge, GatewayError
 from gateway.jsonrpc import BadMessage, Id
 from gateway.model import Caller
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry import record as records
+from gateway.telemetry.record import RECORD
 from gateway.units import format_size
 
 # A look-up by an istr takes half as long: its lower case is known.
@@ -102,6 +104,7 @@ class BatchBudget:
             f"({format_size(self._max_bytes)}). The call was made and may have taken effect. "
             "Send calls with large answers one by one, without a batch"
         )
+        RECORD.get().note_error(error)
         return jsonrpc.error_bytes(id, error)
 
 
@@ -110,17 +113,28 @@ async def answers_to(
 ) -> bytes | None:
     """Answer the messages of a batch one after the other. Return the JSON array of their responses, None without any.
 
-    ``answer`` returns the response to one message, None for a notification; it passes results through the budget.
+    Each message has a record of its own. ``answer`` returns the response to one message, None for a notification; it
+    passes results through the budget.
     Raise :class:`BadMessage` for too many messages or none, before the first is answered.
     """
     if not 0 < len(items) <= MAX_BATCH:
         raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
     budget = BatchBudget(max_response)
     answers = []
-    memory = RECORD.get().memory
+    whole = RECORD.get()
+    whole.method, memory = records.BATCH, whole.memory
     for item in items:
-        before = memory.size
-        if response := await answer(item, budget):
-            answers.append(response)
+        before, part = memory.size, whole.part()
+        RECORD.set(part)
+        try:
+            if response := await answer(item, budget):
+                answers.append(response)
+                part.bytes_out = len(response)
+        except asyncio.CancelledError:
+            part.note_outcome(records.CANCELLED if part.surface == "stdio" else records.CLIENT_CLOSED)
+            raise
+        finally:
+            records.end(part)
+            RECORD.set(whole)
         memory.shrink(before + len(response or b""))  # the value is gone, its JSON stays
     return b"[" + b",".join(answers) + b"]" if answers else None

@@ -41,6 +41,7 @@ from gateway.mcp.envelope import (
 from gateway.mcp.messages import PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import CAPABILITIES, TITLED, WHOLE, Operations, ServerInfo, parse_call_params
 from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, Outcome, Tool
+from gateway.telemetry.record import RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class Modern:
         revision = REVISIONS.get(version)
         if revision is None:
             raise _unsupported(version)
+        RECORD.get().revision = version
         handler = self._handlers.get(message.method)
         if handler is None:
             raise MethodNotFound(f"Method not found: {message.method[:128]}")

@@ -100,6 +100,7 @@ class ToolPage(Struct):
 class Operations:
     def __init__(
         self,
+        *,
         discovery: Discovery,
         pages: PageCache,
         budget: Budget,

@@ -19,7 +19,7 @@ from gateway.mcp.elicitation import PendingElicitations
 from gateway.mcp.messages import Events
 from gateway.store import Store
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import RECORD
+from gateway.telemetry.record import RECORD, count_late_exchanges
 from gateway.units import format_duration
 
 Result = TypeVar("Result")
@@ -65,7 +65,8 @@ class RunningCalls:
         """Run a call as a task, which continues when its client has hung up. ``end`` is done once the call is over; it
         is what the client waits for, in place of ``asyncio.shield`` and its callbacks."""
         task = asyncio.create_task(work)
-        memory = RECORD.get().memory
+        record = RECORD.get()
+        memory = record.memory
         memory.users += 1
         self._tasks.add(task)
         key = None if session is None else (session, id)
@@ -79,6 +80,8 @@ class RunningCalls:
             if key is not None and self._running.get(key) is task:
                 del self._running[key]
             memory.end()
+            if record.ended:
+                count_late_exchanges(record)
             if not task.cancelled():
                 task.exception()  # read it, or asyncio logs it as never retrieved
 
@@ -223,7 +226,9 @@ def _response_bytes(request: Request, work: asyncio.Task[dict[str, Any]]) -> byt
     error = work.exception()
     if error is None:
         return jsonrpc.response_bytes(request.id, work.result())
-    return jsonrpc.error_bytes(request.id, to_gateway_error(error, method=request.method))
+    failure = to_gateway_error(error, method=request.method)
+    RECORD.get().note_error(failure)
+    return jsonrpc.error_bytes(request.id, failure)
 
 
 def _beat(token: str | int | None, beat: int, tool: str, heartbeat: float) -> bytes | None:

@@ -41,7 +41,7 @@ class Binding:
     All of these use the method's own names. ``own_names`` maps a published name to the method's, where they differ.
     ``structure_is_known`` is False where ``structure`` is a guess. ``repeatable`` says that, by the operator's
     statement, a second call does no harm. ``is_builtin`` is a tool of the gateway itself, without a backend call.
-    ``form`` is that of the message.
+    ``audited`` are the published arguments whose values the audit may show. ``form`` is that of the message.
     """
 
     method: str
@@ -60,6 +60,7 @@ class Binding:
     structure_is_known: bool = True
     repeatable: bool = False
     is_builtin: bool = False
+    audited: tuple[str, ...] = ()
     form: MessageForm = field(default_factory=MessageForm)
 
     @property

@@ -6,7 +6,7 @@ descriptors that the worker inherits: a channel to the parent, one for what it i
 The channel is a pair of sockets. The parent sends words, each a line: ``stop``, ``reload``, ``refresh``. These are no
 signals because a signal would end a worker that has not set its handlers yet, and because a service manager may send
 SIGTERM to all processes at once: the one from the parent would be the second. The worker sends JSON, each a line: its
-status, and what a refresh came to. Where the channel ends, the other process is gone.
+status, the metrics that changed, and what a refresh came to. Where the channel ends, the other process is gone.
 On a second pair the parent lends the sockets of workers that do not answer: each message has all that the worker
 accepts from beside its own.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +24,8 @@ from typing import Any, Final
 import structlog
 
 from gateway import jsonrpc
+from gateway.telemetry.merging import Changes
+from gateway.telemetry.metrics import Snapshot
 
 VARIABLE: Final = "JSONRPC_MCP_GATEWAY_WORKER"
 MAX_LINE: Final = 16 * 1024**2
@@ -85,7 +87,9 @@ class ParentLink:
     def __init__(
         self,
         inheritance: Inheritance,
+        *,
         status: Callable[[], dict[str, Any]],
+        figures: Callable[[], Snapshot],
         stop: Callable[[], object],
         reload: Callable[[], object],
         refresh: Callable[[], Awaitable[str]],
@@ -93,6 +97,8 @@ class ParentLink:
     ) -> None:
         self._inheritance = inheritance
         self._status = status
+        self._figures = figures
+        self._changes = Changes()
         self._acts = {b"stop\n": stop, b"reload\n": reload, b"refresh\n": self._begin_refresh}
         self._refresh = refresh
         self._borrow = borrow
@@ -116,13 +122,22 @@ class ParentLink:
         finally:
             for task in (reporting, *self._refreshing):
                 task.cancel()
+            for message in self._messages():  # what the last requests counted
+                self._writer.write(jsonrpc.encode(message) + b"\n")
             self._writer.close()
             asyncio.get_running_loop().remove_reader(self._inheritance.lent)
 
     async def _report(self) -> None:
         while True:
-            await self._send(self._status())
+            for message in self._messages():
+                await self._send(message)
             await asyncio.sleep(_INTERVAL)
+
+    def _messages(self) -> Iterator[dict[str, Any]]:
+        """Yield the status, and the metrics that changed."""
+        yield self._status()
+        for entries in self._changes.lines(self._figures()):
+            yield {"metrics": entries}
 
     def _take_lent(self) -> None:
         lent = self._inheritance.lent

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from gateway.concurrency.background import retry_delay
-from gateway.config.warnings import log_remarks
+from gateway.config.warnings import log_config_warnings
 from gateway.http_server.accepting import Port, bind, bind_beside
 from gateway.http_server.held_bytes import HeldBytes
+from gateway.process.gauges import admin_gauges
 from gateway.process.signals import call_on_hangup, stop_on_signal
 from gateway.process.worker import Worker
 from gateway.settings import Settings
+from gateway.telemetry.merging import Totals
+from gateway.telemetry.metrics import render
 from gateway.web.admin import AdminHandler, listen_for_probes
 
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
@@ -48,6 +51,7 @@ class Parent:
         self.port = 0
         self.admin_port = 0
         self.workers: list[Worker] = []
+        self._totals = Totals()
         self._settings = settings.server
         self._command = command
         self._delay = delay
@@ -69,11 +73,11 @@ class Parent:
         groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
         self.port = groups[0][0].getsockname()[1]
         self.workers = [
-            Worker(number, sockets, self._command, self._delay, lambda: all(one.absence() for one in self.workers))
+            Worker(number, sockets, self._command, self._delay, self._nobody_serves, self._totals)
             for number, sockets in enumerate(groups, start=1)
         ]
         self._watching = asyncio.create_task(self._watch())
-        handler = AdminHandler(self.unready, lambda: [worker.status() for worker in self.workers], self.list_anew)
+        handler = AdminHandler(self.unready, self._processes, self.refresh_listings, self.metrics)
         self._admin = await listen_for_probes(handler, server, HeldBytes(server.max_buffered))
         self.admin_port = self._admin.number
         if self._stopping:  # meanwhile: a host's name may take long to look up
@@ -113,12 +117,12 @@ class Parent:
             worker.kill()
 
     def reload(self) -> None:
-        """Have every worker read the configuration, and list anew."""
+        """Have every worker read the configuration, and refresh the listings."""
         for worker in self.workers:
             worker.tell("reload")
 
-    async def list_anew(self) -> str:
-        """Have every worker list anew. Return why that failed, "" if it did not."""
+    async def refresh_listings(self) -> str:
+        """Have every worker refresh the listings. Return why that failed, "" if it did not."""
         troubles = await asyncio.gather(*(worker.refresh() for worker in self.workers))
         named = zip(self.workers, troubles, strict=True)
         return "; ".join(f"worker {worker.number}: {trouble}" for worker, trouble in named if trouble)
@@ -131,6 +135,20 @@ class Parent:
         if any(reason is None for _, reason in reasons):
             return None
         return "; ".join(f"worker {number}: {reason}" for number, reason in reasons)
+
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Return what ``/metrics`` says of all workers together, and its content type."""
+        if names := {service["name"] for state in self._processes() for service in state["services"]}:
+            self._totals.services = frozenset(names)
+        alive = sum(worker.absence() is None for worker in self.workers)
+        own = admin_gauges(alive, len(self.workers), sum(worker.replaced for worker in self.workers))
+        return await render(self._totals.snapshot(own), self._totals.services, accept)
+
+    def _processes(self) -> list[dict[str, Any]]:
+        return [worker.status() for worker in self.workers]
+
+    def _nobody_serves(self) -> bool:
+        return all(worker.absence() for worker in self.workers)
 
     def _keep(self, worker: Worker, must_serve: bool) -> None:
         self._keeping.append(asyncio.create_task(worker.keep_running(must_serve)))
@@ -184,7 +202,7 @@ async def _start(parent: Parent, settings: Settings, started: Callable[[int], No
     code = await parent.start()
     if code is None:
         server = settings.server
-        log_remarks(settings)
+        log_config_warnings(settings)
         log.info("gateway started", host=server.host, port=parent.port, admin_port=parent.admin_port,
                  workers=server.workers)  # fmt: skip
         started(parent.port)

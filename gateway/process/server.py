@@ -11,69 +11,35 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict
-from pathlib import Path
+from itertools import chain
 from typing import Any, Final
 
 import structlog
 
-from gateway.concurrency.background import Background, Problem, time_after
+from gateway.concurrency.background import Background, Problem, describe_problems, time_after
+from gateway.concurrency.turns import LoopLag
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
-from gateway.config.warnings import log_remarks
+from gateway.config.warnings import log_config_warnings
 from gateway.discovery.refreshing import COLLECTOR
 from gateway.http_server.accepting import Bounds, Port, bind, listen_on
-from gateway.http_server.connection_limit import ConnectionLimit
+from gateway.http_server.connection_limit import ConnectionLimit, connections_that_fit, raise_limit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
-from gateway.service.mount import Mount
+from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
+from gateway.service.gauges import service_gauges
+from gateway.service.mount import NOTHING, Mount
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.signing import read_secrets
 from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
-from gateway.telemetry import logs
+from gateway.telemetry import audit, logs
+from gateway.telemetry.metrics import Snapshot, render, snapshot
 from gateway.web.admin import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.public import Origins, PublicHandler
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
-
-# Let the process open as many files and sockets as the system allows, and find how many are left for connections.
-_WINDOWS: Final = 512
-"""Sockets that ``select`` takes there. There is no other loop with ``add_reader``."""
-_OPEN: Final = (Path("/proc/self/fd"), Path("/dev/fd"))
-
-
-def raise_limit() -> int | None:
-    """Raise the soft limit of open files to the hard one. Return what it is then, None where there is none."""
-    if resource is None:
-        return _WINDOWS
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            soft = hard
-        except (OSError, ValueError):
-            pass  # macOS says that the hard limit is infinite, and takes less
-    return None if soft == resource.RLIM_INFINITY else soft
-
-
-def connections_that_fit(limit: int, reserved: int) -> int:
-    """Return how many connections a ``limit`` of open files leaves room for, beside the files that are open now and
-    ``reserved`` ones. Where the limit is so low that this is little, it is half of what is not open yet."""
-    left = limit - _count_open()
-    return max(left - reserved, left // 2, 1)
-
-
-def _count_open() -> int:
-    folder = next((folder for folder in _OPEN if folder.is_dir()), None)
-    return sum(1 for _ in folder.iterdir()) if folder else 0
-
 
 _OTHER_DESCRIPTORS: Final = 64
 """Descriptors for files that are read, names that are looked up, and each service's issuers."""
@@ -97,6 +63,8 @@ class Server:
         self.configuration: dict[str, Any] = {"files": [], "since": time_after(), "refused": []}
         self.problems: Sequence[Problem] = ()
         """Hold what /status says of the configuration and its files. The file watcher sets it."""
+        self.lag = LoopLag()
+        self.reloads = ReloadState()
         self.services: Mapping[str, Service] = {}
         """The services by mount: "" or ``/crm``."""
         self._given_store = store
@@ -105,6 +73,7 @@ class Server:
         self._mounts: dict[str, Mount] = {}
         self._retiring: dict[Service, asyncio.Task[None]] = {}
         self._ports: list[Port] = []
+        self._limit: ConnectionLimit | None = None
         self._stopping = False
 
     def __repr__(self) -> str:
@@ -120,8 +89,9 @@ class Server:
         await self._open_store()
         try:
             await self.reload(self.settings)
+            self.lag.start()
             if admin:
-                handler = AdminHandler(self.unready, lambda: [self.status()], self.list_anew)
+                handler = AdminHandler(self.unready, lambda: [self.status()], self.refresh_listings, self.metrics)
                 port = await listen_for_probes(handler, server, self.held)
                 self._ports.append(port)
                 self.admin_port = port.number
@@ -135,7 +105,7 @@ class Server:
         server = self.settings.server
         await self.open(admin=self._sockets is None)
         try:
-            limit = self._connection_limit()
+            limit = self._limit = self._connection_limit()
             bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
             sockets = self._sockets or await bind(server.host, server.port)
             public = listen_on(sockets, self.handler, bounds)
@@ -147,7 +117,7 @@ class Server:
         if self._sockets is not None:
             log.info("worker started", port=self.port, max_connections=limit.most)
             return
-        log_remarks(self.settings)
+        log_config_warnings(self.settings)
         if not self._store.is_shared:
             log.info("the store is in memory", of_each_process=PER_PROCESS)
         log.info(
@@ -171,18 +141,20 @@ class Server:
             service.start()
         for mount, service in before.items():
             if self.services.get(mount) is not service:
-                self._retire(mount, service, built.get(mount))
+                self._retire(service, None if mount in built else self._mounts.pop(mount))
         logs.set_level(kept.telemetry.log.level)
+        logs.choose_requests(kept.telemetry.log.requests)
+        self.reloads.apply(kept)
 
     async def wait_until_listed(self) -> None:
         """Wait until each service has tried to fetch its listing once."""
         for service in self.services.values():
             await service.discovery.first_attempt_over.wait()
 
-    async def list_anew(self) -> str:
+    async def refresh_listings(self) -> str:
         """Fetch the listing of each service now, whatever the age of the old one. Return why that failed, "" if it did
         not."""
-        return "; ".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
+        return "; ".join(filter(None, await asyncio.gather(*map(self._refresh_listing, list(self.services)))))
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
         """Accept connections from these sockets of other workers, too."""
@@ -201,6 +173,7 @@ class Server:
             port.drain()
         if self.port:  # else nobody was served yet
             await asyncio.sleep(self.settings.server.drain_delay)
+        self.lag.stop()
         await self.background.stop()
         for service in self.services.values():
             await service.background.stop()
@@ -215,14 +188,19 @@ class Server:
         for service in self.services.values():
             await service.close()
         await self._store.close()
+        if self.settings.telemetry.audit.to:
+            audit.stop()
 
     async def _open_store(self) -> None:
-        """Open the store that the settings name. Raises :class:`ConfigError`."""
+        """Open the audit and the store that the settings name. Raises :class:`ConfigError`."""
         try:
+            audit.start(self.settings.telemetry.audit)
             self._store = self._given_store or make_store(self.settings.store)
             await self._store.open()
         except StoreFault as fault:
             raise ConfigError([f"store.url: {fault}"]) from None
+        except audit.AuditFault as fault:
+            raise ConfigError([str(fault)]) from None
 
     async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
         """Make the services that are new or changed. Raises :class:`ConfigError`."""
@@ -235,8 +213,10 @@ class Server:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
                         path = self._mounts.setdefault(mount, Mount(held=self.held))
-                        service = await Service.build(settings, files, self._store, self._secrets, path, before)
-                        built[mount] = service
+                        inherited = NOTHING if before is None else before.leave(settings, files)
+                        service = built[mount] = await Service.build(
+                            settings, files, self._store, self._secrets, mount=path, inherited=inherited
+                        )
                         undo.push_async_callback(service.close)
                 except ConfigError as error:
                     faults += error.faults
@@ -245,22 +225,21 @@ class Server:
             undo.pop_all()
         return built
 
-    async def _list_anew(self, mount: str) -> str:
+    async def _refresh_listing(self, mount: str) -> str:
         """Fetch the listing of the service at one mount, and of each service that a reload puts there meanwhile."""
         asked: Service | None = None
         trouble = ""
         while (service := self.services.get(mount)) not in (None, asked):
             asked = service
             with service.uses:
-                service.shared_listing.ask_anew()
+                service.shared_listing.ask_backend()
                 trouble = await service.discovery.refresh_now()
         return _named(asked, trouble) if asked and trouble else ""
 
-    def _retire(self, mount: str, service: Service, successor: Service | None) -> None:
-        """Close a service once its calls have ended, and after those of the services that it replaced: they may share
-        what it closes."""
-        predecessors = [task for one, task in self._retiring.items() if one.settings.mount == mount]
-        unused = self._mounts.pop(mount) if successor is None else None
+    def _retire(self, service: Service, unused: Mount | None) -> None:
+        """Close a service once its calls have ended, and those of the services that it replaced: they may run at the
+        mount, which is closed first if it is ``unused`` from now on."""
+        predecessors = [task for one, task in self._retiring.items() if one.settings.mount == service.settings.mount]
         if unused is not None:
             unused.subscriptions.close()
 
@@ -271,7 +250,7 @@ class Server:
             await service.uses.wait_until_idle()
             if unused is not None:
                 await unused.close()
-            await service.close(successor)
+            await service.close()
 
         task = self._retiring[service] = asyncio.create_task(retire())
         task.add_done_callback(lambda _: self._retired(service))
@@ -314,6 +293,19 @@ class Server:
             return None
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
+    def figures(self) -> Snapshot:
+        """Return all cells, gauges and counters of this process as they are now."""
+        of_services = (service_gauges(service, self._mounts[mount]) for mount, service in self.services.items())
+        ahead = sum(port.bytes_ahead for port in self._ports[-1:] if self._limit is not None)
+        own = process_gauges(self._store, self.held, self._limit, ahead, self.lag, self.reloads)
+        return snapshot(chain(own, *of_services))
+
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Return what ``/metrics`` says, and its content type."""
+        cells, exemplars = self.figures()
+        cells |= {key: [value] for key, value in admin_gauges(1, 1, 0)}
+        return await render((cells, exemplars), (service.name for service in self.services.values()), accept)
+
     def status(self) -> dict[str, Any]:
         """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way, as a number
         that does not come down again."""
@@ -326,7 +318,7 @@ class Server:
             "process": os.getpid(),
             "configuration": self.configuration,
             "services": [service.status() for service in self.services.values()],
-            "problems": [asdict(problem) for problem in found if problem.cause],
+            "problems": describe_problems(found),
             "jobs": [*self.background.describe()],
             "under_way": {"calls": calls, "streams": streams, "tasks": len(asyncio.all_tasks())},
         }

@@ -22,6 +22,7 @@ from gateway.process.link import Inheritance, ParentLink
 from gateway.process.server import Server
 from gateway.process.signals import call_on_hangup, stop_on_signal
 from gateway.settings import Settings
+from gateway.telemetry import audit
 
 # Python 3.11 has (700, 10, 10).
 _GC_THRESHOLDS: Final = (10_000, 20, 50)
@@ -66,7 +67,15 @@ async def serve(
 async def _talk(inheritance: Inheritance | None, server: Server, stop: asyncio.Event, reloads: Reloads) -> None:
     """Report to the parent, and do what it says, where there is one."""
     if inheritance is not None:
-        await ParentLink(inheritance, server.status, stop.set, reloads.ask, server.list_anew, server.borrow).talk()
+        await ParentLink(
+            inheritance,
+            status=server.status,
+            figures=server.figures,
+            stop=stop.set,
+            reload=reloads.ask,
+            refresh=server.refresh_listings,
+            borrow=server.borrow,
+        ).talk()
 
 
 async def _tune_gc(server: Server) -> None:
@@ -107,7 +116,10 @@ class Reloads:
         self._server.background.start("listing on demand", self._list_on_demand)
 
     def ask(self) -> None:
-        """Reload the configuration and refresh the listings soon, whether or not anything changed."""
+        """Reload the configuration and refresh the listings soon, whether or not anything changed; write the audit into
+        a new file, where a rotation renamed the old one."""
+        if (auditor := audit.current()) is not None:
+            auditor.reopen()
         self._reload_wanted.set()
         self._listing_wanted.set()
 
@@ -124,12 +136,13 @@ class Reloads:
                 self._handle_change(file, files[file])
             gone = {file: self._gone.get(file) or _warn(file, files[file]) for file in self._watcher.gone()}
             self._gone, self._server.problems = gone, (self._refusal, *gone.values())
+            self._server.reloads.missing = len(gone)
 
     async def _list_on_demand(self) -> None:
         while True:
             await self._listing_wanted.wait()
             self._listing_wanted.clear()
-            await self._server.list_anew()
+            await self._server.refresh_listings()
 
     async def _reload(self) -> None:
         self._refused = None
@@ -140,10 +153,12 @@ class Reloads:
         except ConfigError as error:
             log.error("configuration refused, the old one stays", faults=list(error.faults))
             self._server.configuration["refused"] = list(error.faults)
+            self._server.reloads.count(is_good=False)
             self._refusal.set(f"the configuration was refused, the old one stays: {'; '.join(error.faults)}")
             return
         self._refused = None
         self._report()
+        self._server.reloads.count(is_good=True)
         waiting = needs_restart(before, settings)
         for knob in waiting:
             log.warning("knob keeps its old value until a restart", knob=knob)

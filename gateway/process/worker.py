@@ -15,6 +15,7 @@ import structlog
 from gateway import jsonrpc
 from gateway.http_server.accepting import bind_beside
 from gateway.process.link import MAX_LENT, MAX_LINE, VARIABLE, Inheritance
+from gateway.telemetry.merging import Totals
 
 _LASTING: Final = 10.0
 """Seconds of service after which a worker's end is the first failure again."""
@@ -25,6 +26,8 @@ SILENT: Final = 8.0
 _START: Final = 120.0
 """Seconds until the first report: on a busy machine the imports alone may take many."""
 EMPTY: Final[dict[str, Any]] = {"configuration": None, "services": [], "problems": [], "jobs": [], "under_way": {}}
+_LAST_WORDS: Final = 1.0
+"""Seconds to read what a process reported before it ended."""
 _LENT_FROM: Final = 1.0
 """Seconds without a report after which others accept the worker's connections, too. That harms no slow one."""
 
@@ -34,9 +37,9 @@ log = structlog.get_logger()
 class Worker:
     """Run worker ``number``, counted from 1, and another in its place where it ends. ``sockets`` are bound to the
     public port; the worker makes them listen. ``command`` starts it, ``delay`` is as for
-    :class:`~gateway.process.parent.Parent`. ``nobody_serves`` tells whether all workers are away. ``served`` is set
-    once it has ever served. :meth:`look` counts the time, no clock does: a parent that was held up itself must not take
-    that for silence."""
+    :class:`~gateway.process.parent.Parent`. ``nobody_serves`` tells whether all workers are absent. ``totals`` gets the
+    metrics. ``served`` is set once it has ever served, ``replaced`` counts the processes that ended. :meth:`look`
+    counts the time, no clock does: a parent that was held up itself must not take that for silence."""
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Worker:
         command: Sequence[str],
         delay: Callable[[int], float],
         nobody_serves: Callable[[], bool],
+        totals: Totals,
     ) -> None:
         self.number = number
         self.pid = 0
@@ -53,6 +57,8 @@ class Worker:
         self._command = command
         self._delay = delay
         self._nobody_serves = nobody_serves
+        self._totals = totals
+        self.replaced = 0
         self._stopping = asyncio.Event()
         self._channel: asyncio.StreamWriter | None = None
         self._lending: socket.socket | None = None
@@ -109,8 +115,8 @@ class Worker:
         return True
 
     async def refresh(self) -> str:
-        """Have the worker list anew. Return why that failed, "" if it did not. It may take long; a worker that hangs is
-        killed meanwhile."""
+        """Have the worker refresh the listings. Return why that failed, "" if it did not. It may take long; a worker
+        that hangs is killed meanwhile."""
         if not self.tell("refresh"):
             return "does not run"
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -146,6 +152,7 @@ class Worker:
                 return code
             failures = 1 if self._service >= _LASTING else failures + 1
             wait = self._delay(failures - 1) if failures > 1 else 0.0
+            self.replaced += 1
             log.error("a worker ended and is replaced", worker=self.number, exit_code=code, starts_in=wait)
             if failures >= _CLOSED_FROM and self._nobody_serves():
                 self._renew_sockets()
@@ -175,6 +182,7 @@ class Worker:
                 )
             self.pid, self._silence = process.pid, 0.0
             code = await process.wait()
+            await asyncio.wait({hearing}, timeout=_LAST_WORDS)
         finally:
             hearing.cancel()
             self._channel.close()
@@ -186,7 +194,9 @@ class Worker:
         with suppress(ConnectionError):
             async for line in reader:
                 message = jsonrpc.decode(line)
-                if "refreshed" not in message:
+                if "metrics" in message:
+                    self._totals.take(self.number, message["metrics"])
+                elif "refreshed" not in message:
                     self._state, self._silence = message, 0.0
                     self.served.set()
                 elif self._refreshes:
@@ -195,6 +205,7 @@ class Worker:
     def _forget(self) -> None:
         """Forget what belonged to the process that ended."""
         self.pid, self._state, self._channel = 0, None, None
+        self._totals.end(self.number)
         self._lending, self._lent = None, []
         refreshes, self._refreshes = self._refreshes, []
         for answer in refreshes:

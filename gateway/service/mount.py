@@ -1,13 +1,19 @@
-"""Keep what stays while reloads replace a service: what belongs to its path, and what it learned of its backend."""
+"""Hold what outlasts one service object: what belongs to its path, and what its successor inherits on a reload."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.auth.authenticator import Authenticator
+from gateway.auth.claims import IssuerPolicy, issuer_policy
+from gateway.auth.dpop import ProofChecker
+from gateway.auth.issuers import Issuers
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
+from gateway.credentials import credential_modes
 from gateway.discovery.catalogs import BrokenOutputSchemas
+from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import ToolSearch
 from gateway.http_server.held_bytes import HeldBytes
@@ -15,6 +21,8 @@ from gateway.limits import ConcurrencyLimit, StreamLimit
 from gateway.mcp.elicitation import PendingElicitations
 from gateway.mcp.running import RunningCalls
 from gateway.schema.validation import ValidatorCache
+from gateway.settings import ServiceSettings
+from gateway.store import Store
 
 _MAX_HELD: Final = 2**28
 """Bytes, where no server says how many."""
@@ -22,7 +30,7 @@ _MAX_HELD: Final = 2**28
 
 @dataclass(frozen=True)
 class Mount:
-    """Hold the streams that clients have open, how many streams and calls each client has, and the calls that they may
+    """Hold the streams that clients have open, how many streams and calls each client has, the calls that they may
     cancel by id, and the questions to their users. ``held`` counts for the whole process."""
 
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
@@ -42,8 +50,65 @@ class Mount:
 class Learned:
     """Hold what was learned of one backend, and what was made of its schemas. Its successive services share it."""
 
-    param_structures: ParamStructures
     gate: BackendGate
+    param_structures: ParamStructures = field(default_factory=ParamStructures)
     broken_output_schemas: BrokenOutputSchemas = field(default_factory=BrokenOutputSchemas)
     validators: ValidatorCache = field(default_factory=ValidatorCache)
     search: ToolSearch = field(default_factory=ToolSearch)
+
+
+class ServiceAuth:
+    """Hold the issuers of one service, a policy for each, and what checks tokens. ``before`` is of a service with equal
+    settings of auth: its issuers are shared, with their keys, and its verified tokens where the policies are equal.
+
+    ``authenticator`` is None where callers show no issuer's token: a mode that authenticates otherwise then refuses all
+    callers."""
+
+    def __init__(self, settings: ServiceSettings, store: Store, before: ServiceAuth | None) -> None:
+        auth, endpoint = settings.auth, settings.backend.credentials.token_endpoint
+        self.issuers: Issuers = before.issuers.shared() if before else Issuers(auth.active_issuers, endpoint)
+        self.policies: tuple[IssuerPolicy, ...] = _policies(settings, self.issuers)
+        self.authenticator: Authenticator | None = None
+        if before is not None and before.policies == self.policies:
+            self.authenticator = before.authenticator
+        elif auth.traits.issuer_tokens:
+            proofs = None if auth.dpop == "off" else ProofChecker(settings.server.origin, store)
+            self.authenticator = Authenticator(self.issuers.verifier(self.policies), dpop=auth.dpop, proofs=proofs)
+
+
+def _policies(settings: ServiceSettings, issuers: Issuers) -> tuple[IssuerPolicy, ...]:
+    modes = credential_modes(settings)
+    # The backend gets callers' tokens: one that is also for a third service could be used there by the backend.
+    forwards = modes.calls.uses_callers_token or modes.listing.uses_callers_token
+    extra = not (forwards and settings.backend.credentials.reject_extra_audiences)
+    implies = settings.auth.scopes.implies
+    return tuple(
+        issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies)
+        for keys in issuers.keys.values()
+    )
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """Hold what a service takes over from its predecessor, which made this of both settings (:meth:`Service.leave`).
+
+    ``auth`` is None where the settings of auth differ, ``learned`` where the backend or its kinds of credential do. The
+    views of ``discovery`` give their last digests, and their listings where there is ``learned``. ``same_catalogs``
+    says that their catalogs are the successor's, too, ``same_names`` that tools are listed in the same manner, and
+    ``same_callers`` that the same callers may have streams, with the same views. A late response may still quote one of
+    ``secrets``. ``gate`` is the predecessor's where there is no ``learned``: its counters go on.
+    """
+
+    auth: ServiceAuth | None = None
+    learned: Learned | None = None
+    gate: BackendGate | None = None
+    dialect: str = "auto"
+    secrets: tuple[str, ...] = ()
+    discovery: Discovery | None = None
+    same_catalogs: bool = False
+    same_names: bool = False
+    same_callers: bool = False
+
+
+NOTHING: Final = Inherited()
+"""What a first service inherits."""

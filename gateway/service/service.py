@@ -1,15 +1,13 @@
 """One fronted JSON-RPC service, which is one protected resource: build all its parts from its settings.
 
-A service never changes: for other settings, a reload builds another one, which takes over from its predecessor the
-parts whose settings are equal. Building sends no request.
+A service never changes: for other settings, a reload builds another one, which inherits from its predecessor what
+derives from equal settings. Building sends no request.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
-from dataclasses import asdict
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
@@ -19,15 +17,16 @@ from gateway.auth.compact import InvalidToken
 from gateway.auth.metadata import build_resource_metadata
 from gateway.backend.admission import BackendGate, CallAdmission, ListingAdmission
 from gateway.backend.client import HEADERS, BackendClient
-from gateway.backend.params import ParamStructures
 from gateway.backend.redaction import ErrorRedactor
 from gateway.catalog.build import Builder
 from gateway.catalog.pages import PageCache
-from gateway.concurrency.background import Background, UseCounter
+from gateway.concurrency.background import Background, UseCounter, describe_problems
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles, backend_tls
 from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
 from gateway.credentials.grants import BackendEndpoint, TokenClient
+from gateway.diagnosis.no_listing import known_diagnosis
+from gateway.diagnosis.trouble import Trouble
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.shared_listing import SharedListing, backend_digest
 from gateway.discovery.subscriptions import MAX_INTERVAL, DiscoveryNotices
@@ -44,12 +43,12 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Cursors, Introduction, Operations
 from gateway.mcp.running import CallNotices
 from gateway.mcp.sessions import Sessions
-from gateway.model import SHARED, Caller, Catalog, NameStyle, View
-from gateway.service.mount import Learned, Mount
-from gateway.service.service_auth import ServiceAuth
+from gateway.model import SHARED, Caller, Catalog, NameStyle
+from gateway.service.mount import NOTHING, Inherited, Learned, Mount, ServiceAuth
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import SigningKeys
 from gateway.store import ResourceStore, Store
+from gateway.telemetry.cells import name_tools
 from gateway.text import masked_url, secrets_in
 from gateway.web.rest import RestProjector
 from gateway.web.site import Site
@@ -72,8 +71,9 @@ class Service:
         files: ServiceFiles,
         store: Store,
         secrets: tuple[bytes, ...],
+        *,
         mount: Mount,
-        before: Service | None,
+        inherited: Inherited,
         progress: Callable[[str], None],
     ) -> None:
         self.settings = settings
@@ -85,29 +85,35 @@ class Service:
         self._modes = credential_modes(settings)
         self._keys = SigningKeys(secrets, settings.mount_id)
         self._store = ResourceStore(store, self._keys)
-        self._before = before
-        self.same_backend = before is not None and _same_backend(before, settings)
+        self._inherited = inherited
         per_caller, own_languages = self._modes.lists_per_caller, settings.backend.listing.language is None
         self.access = Access(settings.auth, settings.resource, per_caller=per_caller, own_languages=own_languages)
-        self.auth: ServiceAuth = ServiceAuth(settings, files, self._store, before.auth if before else None)
+        self.auth = ServiceAuth(settings, self._store, inherited.auth)
+        self.learned = inherited.learned or Learned(BackendGate(settings.connections))
         backend = settings.backend
         tls, reserve = backend_tls(settings), mount.held.reserve
+        self.certificate_end = tls.certificate_end()
         self.outbound = open_transport(settings, tls, HEADERS, reserve, digest=self._modes.calls.answers_challenges)
         self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
-        self.learned = self._learned()
-        dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*sent, *settings.catalog.secrets())
-        way = ListingAdmission(self.outbound, self.learned.gate)
-        room = mount.held.reserve_listing
-        self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect, room)
+        self.reader = ListingReader(
+            ListingAdmission(self.outbound, self.learned.gate).of,
+            backend,
+            listing_credential,
+            progress=progress,
+            secrets=sent,
+            dialect=inherited.dialect,
+            reserve=mount.held.reserve_listing,
+        )
         self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, settings)
         self.call_notices = CallNotices(mount.calls, mount.elicitations, self._store)
         found = self.learned.param_structures, self.learned.broken_output_schemas
         self.discovery_notices = DiscoveryNotices(self._store, backend_digest(settings), *found)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.access.tool_scopes = self._tool_scopes
+        self._listings = Budget(self._store, "discovery", settings.limits.discovery)
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
         self.site = self._site()
@@ -123,31 +129,57 @@ class Service:
         files: ServiceFiles,
         store: Store,
         secrets: tuple[bytes, ...],
+        *,
         mount: Mount | None = None,
-        before: Service | None = None,
+        inherited: Inherited = NOTHING,
         progress: Callable[[str], None] = lambda _: None,
     ) -> Self:
-        """Return a service, which can answer at once if ``before``, which it replaces, has a listing that it can use.
+        """Return a service, which can answer at once if it inherits a listing that it can use.
 
-        Raises :class:`config.ConfigError` where a file or the listing of ``before`` cannot be used, or callers' tokens
-        would be sent to a backend that they are not for.
+        Raises :class:`config.ConfigError` where a file or that listing cannot be used, or callers' tokens would be sent
+        to a backend that they are not for.
         """
         if faults := credential_faults(settings):  # loading checks this, but settings may be made without a file
             raise config.ConfigError(faults)
-        service = cls(settings, files, store, secrets, mount or Mount(), before, progress)
-        async with AsyncExitStack() as undo:
-            undo.push_async_callback(service.close)
-            if service.same_backend:
-                await service._reuse_listing()
-            undo.pop_all()
+        mount = mount or Mount()
+        service = cls(settings, files, store, secrets, mount=mount, inherited=inherited, progress=progress)
+        try:
+            if inherited.learned and inherited.discovery and not inherited.same_catalogs:
+                await service.discovery.prepare(inherited.discovery)
+        except NoListing as error:
+            await service.close()
+            steps = "; ".join(str(step) for step in error.steps)
+            raise config.ConfigError([f"{settings.knob('catalog')}: {steps}"]) from None
+        except BaseException:
+            await service.close()
+            raise
         return service
+
+    def leave(self, settings: ServiceSettings, files: ServiceFiles) -> Inherited:
+        """Return what a successor of these settings and files takes over."""
+        old, modes = self.settings, credential_modes(settings)
+        same_auth, same_backend = old.auth == settings.auth, (old.backend, self._modes) == (settings.backend, modes)
+        endpoints = old.backend.credentials.token_endpoint, settings.backend.credentials.token_endpoint
+        same_issuers = same_auth and endpoints[0] == endpoints[1] and self.files.of("auth") == files.of("auth")
+        same_catalog = old.catalog == settings.catalog and self.files.of("catalog") == files.of("catalog")
+        return Inherited(
+            auth=self.auth if same_issuers else None,
+            learned=self.learned if same_backend else None,
+            gate=None if same_backend else self.learned.gate,
+            dialect=self.reader.dialect if same_backend else "auto",
+            secrets=self.secrets,
+            discovery=self.discovery,
+            same_catalogs=same_backend and same_catalog,
+            same_names=(old.catalog.search, old.catalog.names) == (settings.catalog.search, settings.catalog.names),
+            same_callers=same_auth and self._modes.lists_per_caller == modes.lists_per_caller,
+        )
 
     @property
     def name(self) -> str:
         return self.settings.name
 
     def is_made_of(self, settings: ServiceSettings, files: ServiceFiles) -> bool:
-        """Tell whether a service built of these would be equal to this one."""
+        """Return whether a service built of these would be equal to this one."""
         return self.settings == settings and self.files == files
 
     def start(self) -> None:
@@ -173,14 +205,18 @@ class Service:
         """Return what ``/status`` says of the service. The numbers are null without a listing for all callers."""
         catalog, issuers = self.discovery.current(), self.auth.issuers
         of_issuers, breaker = (keys.problem for keys in issuers.keys.values()), self.learned.gate.breaker
-        found = *self.discovery.problems, breaker.problem, breaker.problem_of_tool, *of_issuers
+        listing, lack = self.discovery.problems
+        has_token = self.settings.auth.anonymous == "none"  # where callers' own tokens fetch listings
+        known = known_diagnosis(Trouble.of(self.settings, listing.error, self.secrets, has_token=has_token))
+        failed = [one | known for one in describe_problems([listing])]
+        others = describe_problems([lack, breaker.problem, breaker.problem_of_tool, *of_issuers])
         return {
             "name": self.name,
             "path": f"{self.settings.mount}/mcp",
             "tools": None if catalog is None else len(catalog.tools),
             "quarantined": None if catalog is None else len(catalog.quarantined),
-            "listing_age": None if catalog is None else self.discovery.age(),
-            "problems": [asdict(problem) for problem in found if problem.cause],
+            "listing_age": None if catalog is None else round(self.discovery.age(), 1),
+            "problems": [*failed, *others],
             "jobs": [*self.background.describe(), *issuers.background.describe()],
         }
 
@@ -192,60 +228,38 @@ class Service:
         principal = verified.principal
         return Caller(view=self.access.view_of(principal), principal=principal)
 
-    async def close(self, successor: Service | None = None) -> None:
-        """Close everything that the successor did not take over."""
+    async def close(self) -> None:
+        """Close everything that no other service shares."""
         self.shared_listing.close()
         self.call_notices.close()
         self.discovery_notices.close()
         await self.background.stop()
         await self.discovery.close()
         await self.outbound.close()
-        if self._before is not None and self._before.auth.issuers is self.auth.issuers:
-            return  # it was built and never started: the issuers are its predecessor's
-        if successor is None or successor.auth.issuers is not self.auth.issuers:
-            await self.auth.issuers.close()
-
-    def _client_visible_state(self, view: View) -> tuple[object, ...]:
-        """Return what clients see of a view, to be compared: streams are notified where it differs."""
-        knobs = self.settings.catalog
-        return self.discovery.shown_digest(view), knobs.search, knobs.names
+        await self.auth.issuers.close()
 
     def _take_over_mount(self) -> None:
         """Connect the streams at the mount to this service, and notify them of what differs from its predecessor."""
-        before, self._before = self._before, None
+        inherited, self._inherited = self._inherited, NOTHING  # or each service would keep all that were before it
         subscriptions, settings = self._mount.subscriptions, self.settings
-        if before is not None:
-            self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
+        if inherited.discovery is not None:
+            listings = inherited.learned is not None
+            self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
+            if inherited.gate is not None:
+                self.learned.gate.breaker.openings += inherited.gate.breaker.openings
         heartbeat = settings.mcp.heartbeat
         subscriptions.follow(self.discovery, min(MAX_INTERVAL, heartbeat), heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
         self._mount.concurrency.most = settings.limits.concurrent
-        if before is None:
+        if inherited.discovery is None:
             return
-        if before.settings.auth != settings.auth or before._modes.lists_per_caller != self._modes.lists_per_caller:
-            subscriptions.end_all()  # their clients may not be allowed in now, or see other views
+        if not inherited.same_callers:
+            subscriptions.end_all()
         self.site.operations.epoch = subscriptions.epoch
         for view in subscriptions.views:
-            if before._client_visible_state(view) != self._client_visible_state(view):
+            digests = inherited.discovery.shown_digest(view), self.discovery.shown_digest(view)
+            if not inherited.same_names or digests[0] != digests[1]:
                 subscriptions.notify(view)
-
-    async def _reuse_listing(self) -> None:
-        try:
-            if self._before is not None and not self._same_catalogs(self._before):
-                await self.discovery.prepare(self._before.discovery)
-        except NoListing as error:
-            steps = "; ".join(str(step) for step in error.steps)
-            raise config.ConfigError([f"{self.settings.knob('catalog')}: {steps}"]) from None
-
-    def _same_catalogs(self, before: Service) -> bool:
-        same = self.same_backend and before.settings.catalog == self.settings.catalog
-        return same and before.files.of("catalog") == self.files.of("catalog")
-
-    def _learned(self) -> Learned:
-        """Return what the predecessor found out about the same backend, or nothing yet."""
-        if self._before is not None and self.same_backend:
-            return self._before.learned
-        return Learned(ParamStructures(), BackendGate(self.settings.connections))
 
     def _tokens(self, section: Credentials) -> TokenClient:
         return TokenClient(
@@ -271,24 +285,25 @@ class Service:
     def _invocation(self, credential: Credential) -> Invocation:
         backend = self.settings.backend
         url = urlsplit(backend.url)
-        old = self._before.secrets if self._before else ()  # a late answer may still quote one
-        redactor = ErrorRedactor((*self.secrets, *secrets_in(backend.url), *old, url.hostname or "", url.netloc))
-        learned, limits = self.learned, self.settings.limits
+        redactor = ErrorRedactor(
+            (*self.secrets, *secrets_in(backend.url), *self._inherited.secrets, url.hostname or "", url.netloc)
+        )
+        learned = self.learned
         admission = CallAdmission(self.outbound, learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
         client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
         return Invocation(
-            self.discovery,
-            Forwarder(client, credential, learned.param_structures, learned.gate.resends, backend.timeout),
-            learned.validators,
-            InputRequests(self._keys, self._store),
-            self.access,
-            CallBudget(self._store, limits.invocation),
-            Budget(self._store, "discovery", limits.discovery),
-            self._mount.concurrency,
-            builtin_tools(learned.search, self._visible, name_style) if knobs.search else {},
-            name_style,
+            discovery=self.discovery,
+            forwarder=Forwarder(client, credential, learned.param_structures, learned.gate.resends, backend.timeout),
+            validators=learned.validators,
+            input_requests=InputRequests(self._keys, self._store),
+            access=self.access,
+            budget=CallBudget(self._store, self.settings.limits.invocation),
+            listings=self._listings,
+            concurrency=self._mount.concurrency,
+            builtin=builtin_tools(learned.search, self._visible, name_style) if knobs.search else {},
+            name_style=name_style,
         )
 
     async def _visible(self, caller: Caller) -> Catalog:
@@ -304,12 +319,13 @@ class Service:
 
     def _site(self) -> Site:
         settings, mount = self.settings, self._mount
-        listings = Budget(self._store, "discovery", settings.limits.discovery)
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         operations = Operations(
-            self.discovery, self._pages, listings, Cursors(self._keys, next_pages),
-            settings.catalog, Introduction(settings.mcp.server, SERVER_NAME, __version__),
-            mount.subscriptions, mount.streams, settings.mcp.heartbeat, self.access, settings.backend.max_response,
+            discovery=self.discovery, pages=self._pages, budget=self._listings,
+            cursors=Cursors(self._keys, next_pages), settings=settings.catalog,
+            introduction=Introduction(settings.mcp.server, SERVER_NAME, __version__),
+            subscriptions=mount.subscriptions, streams=mount.streams, heartbeat=settings.mcp.heartbeat,
+            access=self.access, max_response=settings.backend.max_response,
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
         metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if self.auth.authenticator else None
@@ -324,20 +340,15 @@ class Service:
         )  # fmt: skip
 
     def _prepare_pages(self, catalog: Catalog) -> None:
-        """Render the first pages of a catalog before a client asks for them."""
+        """Render the first pages of a catalog before a client asks for them, and name its tools in the metrics."""
         knobs = self.settings.catalog
+        name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names) if knobs.search else catalog.names)
         shared = self.discovery.current(SHARED) if self._modes.lists_per_caller else catalog
         catalog = SEARCH_CATALOG if knobs.search else catalog
         projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]
         self._pages.prepare_first_pages(catalog, projectors, knobs.page_size)
         rest = RestProjector(self.access, shared, mount=self.settings.mount)
         self._pages.prepare_first_pages(catalog, (rest,), _rest_page_size(self.settings))
-
-
-def _same_backend(before: Service, settings: ServiceSettings) -> bool:
-    """Tell whether both have the same backend, and send it the same kinds of credential."""
-    old = before.settings
-    return old.backend == settings.backend and credential_modes(old) == credential_modes(settings)
 
 
 def _rest_page_size(settings: ServiceSettings) -> int:

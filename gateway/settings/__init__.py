@@ -1,9 +1,5 @@
-"""Define every knob of the gateway: default, bounds, unit, help text.
-
-These models are the only source. The JSON Schema for editors, the commented ``config/gateway.yaml``, the reference
-page and the environment names (``GATEWAY__SECTION__KNOB``) derive from them, see :mod:`gateway.cli.config_reference`.
-Docstrings of sections are published too, as descriptions in the JSON Schema.
-"""
+"""Define every knob of the gateway: default, bounds, unit, help text. :mod:`gateway.cli.config_reference` publishes
+them, and the docstrings of sections as descriptions in the JSON Schema."""
 
 from __future__ import annotations
 

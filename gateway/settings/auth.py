@@ -101,12 +101,12 @@ class Issuer(Section):
 
     @property
     def introspects(self) -> bool:
-        """Tell whether its tokens are verified by introspection."""
+        """Return whether its tokens are verified by introspection."""
         # A knob that is set to its default counts too: cache: 60s must not leave revoked tokens good until they end.
         return self.preset == "google" or "introspection" in self.model_fields_set
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether all knobs are the same, and whether introspection is on in both."""
+        """Return whether all knobs are the same, and whether introspection is on in both."""
         return super().__eq__(other) and isinstance(other, Issuer) and self.introspects == other.introspects
 
     @model_validator(mode="after")
@@ -145,12 +145,10 @@ class Scopes(Section):
 
 @dataclass(frozen=True, slots=True)
 class AuthMode:
-    """Hold what a mode of authentication means to other parts, none of which asks for a mode by its name.
-
-    ``authenticates``: callers can be told apart. ``has_issuers``: the configured issuers are asked. ``issuer_tokens``:
-    a caller shows an issuer's token for this resource, so the service may be sent it; anything else that callers show
-    is never sent. ``needs_metadata``: clients learn from the resource's metadata where to get a token (RFC 9728).
-    """
+    """Hold what a mode means to other parts, none of which asks for a mode by its name. ``authenticates``: callers can
+    be told apart. ``has_issuers``: the configured issuers are asked. ``issuer_tokens``: callers show an issuer's token
+    for this resource, which the service may be sent; nothing else of theirs ever is. ``needs_metadata``: clients
+    learn from the resource's metadata where to get a token (RFC 9728)."""
 
     authenticates: bool
     has_issuers: bool

@@ -24,7 +24,6 @@ EXCLUDED: Final = (
     # Methods that open a wallet (Bitcoin Core, Ethereum). gateway/catalog/curation.py finds those that reveal keys.
     "walletpassphrase", "personal_*",
 )  # fmt: skip
-"""Methods that are not offered to models, unless the operator replaces this list."""
 
 
 class Annotations(Document):
@@ -48,12 +47,12 @@ class Argument(Document):
         None, "Value to send where the caller leaves the argument out. It is published in the schema."
     )
     hidden: bool = knob(
-        False, "Callers do not see the argument and cannot set it. Its default is always sent, and may be a secret.",
-    )  # fmt: skip
+        False, "Callers do not see the argument and cannot set it. Its default is always sent, and may be a secret."
+    )
 
     @property
     def has_default(self) -> bool:
-        """Tell whether there is a default, which may be null."""
+        """Return whether there is a default, which may be null."""
         return "default" in self.model_fields_set
 
     @model_validator(mode="after")
@@ -104,6 +103,7 @@ class ToolOverride(Section):
     output_schema: dict[str, JsonValue] | bool | None = knob(
         None, "JSON Schema of the result, instead of the listing's. false: none."
     )
+    audit: tuple[str, ...] = knob((), "Arguments whose values the audit shows with telemetry.audit.arguments: named.")
 
     @field_validator("confirm", mode="before")
     @classmethod
@@ -182,5 +182,5 @@ class CatalogSettings(Section):
 
 
 def has_one_star(pattern: str) -> bool:
-    """Tell whether the pattern has one * and no other wildcard."""
+    """Return whether the pattern has one * and no other wildcard."""
     return pattern.count("*") == 1 and not set("?[") & set(pattern)

@@ -21,7 +21,6 @@ from pydantic import (
 from gateway.settings.knobs import Document, knob, texts_in
 
 
-# Define JSONPath (RFC 9535) as the value of a knob: checked with the configuration, applied to what strangers send.
 class _Environment(JSONPathEnvironment):
     """Leave out ``match`` and ``search``: they backtrack, and a stranger chooses the text."""
 
@@ -46,9 +45,7 @@ class Path:
 
     def find(self, document: Any, most: int) -> list[tuple[str | None, Any]]:
         """Return the first ``most`` selected values, each with its member name, or None for an element of a list.
-
-        Raises :class:`ValueError` for a document that is nested too deeply for the expression.
-        """
+        Raises :class:`ValueError` for a document that is nested too deeply for the expression."""
         try:
             nodes = list(islice(self._query.finditer(document), most))
         except (JSONPathError, RecursionError):

@@ -24,7 +24,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether all knobs are the same. The order within a map counts: of patterns, later ones win."""
+        """Return whether all knobs are the same. The order within a map counts: of patterns, later ones win."""
         if not isinstance(other, Section) or not super().__eq__(other):
             return False
         return all(list(value) == list(getattr(other, name)) for name, value in self if isinstance(value, dict))
@@ -72,7 +72,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host to bind to is reachable only from this machine."""
+    """Return whether a host to bind to is reachable only from this machine."""
     if host == "localhost":
         return True
     try:

@@ -35,12 +35,12 @@ class Knob:
 
     @property
     def is_text(self) -> bool:
-        """Tell whether its value is a word or a text, secret or not, and nothing else."""
+        """Return whether its value is a word or a text, secret or not, and nothing else."""
         return all(kind in _TEXTS or get_origin(kind) is Literal for kind in self.kinds if kind is not types.NoneType)
 
     @property
     def is_json(self) -> bool:
-        """Tell whether its value is any JSON, which may be a text."""
+        """Return whether its value is any JSON, which may be a text."""
         return any(_is_json(kind) for kind in self.kinds)
 
     @property

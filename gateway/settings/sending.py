@@ -12,11 +12,9 @@ from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, field_
 from gateway.settings.custom import JsonPath
 from gateway.settings.knobs import Document, knob, texts_in
 
-# Fill templates: texts of the settings that take values found out later, such as the token of a login.
-#
-# ``{name}`` is a value, ``{base64(…)}`` encodes what stands in it, with its own names filled:
-# ``{base64({user}:{id})}``. Other braces stay as they are. A text that is one name alone becomes the value itself,
-# which may be a number.
+# Fill templates with values found out later, such as the token of a login. ``{name}`` is a value, ``{base64(…)}``
+# encodes its text once that is filled: ``{base64({user}:{id})}``. Other braces stay as they are. A text that is one
+# name alone becomes the value itself, which may be a number.
 NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
 _NAME: Final = re.compile(rf"\{{({NAME_PATTERN})\}}")
 _PART: Final = re.compile(rf"\{{base64\(((?:[^{{}}]|\{{{NAME_PATTERN}\}})*)\)\}}|\{{({NAME_PATTERN})\}}")
@@ -65,7 +63,7 @@ def header_name(name: str) -> str:
 
 
 def is_header_value(text: str) -> bool:
-    """Tell whether a text is printable ASCII without surrounding spaces, as the values of headers are."""
+    """Return whether a text is printable ASCII without surrounding spaces, as the values of headers are."""
     return re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", text) is not None
 
 

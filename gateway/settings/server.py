@@ -33,7 +33,9 @@ class ServerSettings(Section):
         "Address to bind the admin port to. Probes from other machines, as in Kubernetes, need another one.",
         min_length=1,
     )
-    admin_port: int = knob(9090, "Port of /livez, /readyz, /status, /refresh. It must not be public.", ge=0, le=65535)
+    admin_port: int = knob(
+        9090, "Port of /livez, /readyz, /metrics, /status, /refresh. It must not be public.", ge=0, le=65535
+    )
     public_url: str | None = knob(
         None,
         "URL under which clients reach the gateway, for example https://gw.example.com, without the /mcp or /crm/mcp "
@@ -66,8 +68,8 @@ class ServerSettings(Section):
     max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
     write_timeout: Duration = knob(
         30.0,
-        "Time for a client to take an answer, or what a stream has sent. Then its connection is cut. A stream on which "
-        "nothing waits to be taken may stay open.",
+        "How long a client may take to read a response, or what a stream has sent, before its connection is closed. A "
+        "stream may stay open while all that it sent has been read.",
         gt=0,
         le=3600,
     )
@@ -81,11 +83,10 @@ class ServerSettings(Section):
     )
     max_buffered: Size = knob(
         192 * 1024**2,
-        "Maximum bytes in memory of answers (those that are being read, and those that clients have not taken), of "
-        "bodies that clients still send, and of the values of bodies and results until their calls end, estimated from "
-        "their shape: a megabyte of small objects counts as twenty. Large bodies get 503 from five eighths of it on, "
-        "callers who have some of it from seven eighths on, and one who has a quarter always. At least "
-        "backend.max_response.",
+        "Maximum memory for responses that are being read or that clients have not read yet, for bodies that clients "
+        "still send, and for the values of bodies and results until their calls end, estimated from their shape: a "
+        "megabyte of small objects counts as twenty. Large bodies get 503 from five eighths of it on, callers who hold "
+        "some of it from seven eighths on, and one who holds a quarter always. At least backend.max_response.",
         ge=1024**2,
     )
     drain_delay: Duration = knob(
@@ -141,15 +142,43 @@ class Log(Section):
     """Log of requests, the start and refreshes, to standard error: a line each, as text on a terminal, else as JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
+    requests: Literal["off", "failures", "all"] = knob(
+        "all", "Requests that have a line, at level info: none, those that failed, or all."
+    )
+
+    @field_validator("requests", mode="before")
+    @classmethod
+    def _read_requests(cls, value: object) -> object:
+        return "off" if value is False else value  # YAML reads off as false
+
+
+class AuditSettings(Section):
+    """Audit: a JSON line for each call of a tool, also for a refused one, to a file or to standard output."""
+
+    to: str | None = knob(None, "stdout, or a file that is appended to. Absent: no audit.", min_length=1)
+    arguments: Literal["none", "digest", "named", "all"] = knob(
+        "none",
+        "What a line has of the arguments: their SHA-256, those that catalog.tools.*.audit names, or all. Values whose "
+        "names say that they are secret never appear.",
+    )
+    required: bool = knob(
+        False, "Write a line before each call, and refuse the call (503) where it cannot be written. Needs to."
+    )
+
+    @model_validator(mode="after")
+    def _check_required(self) -> AuditSettings:
+        if self.required and self.to is None:
+            raise ValueError("required is set, but to names no file: set telemetry.audit.to")
+        return self
 
 
 class Telemetry(Section):
     """Reports of the gateway about itself."""
 
     log: Log = knob(Log, "Log, to standard error: text on a terminal, JSON elsewhere.")
+    audit: AuditSettings = knob(AuditSettings, "Who called which tool, and what came of it.")
 
 
-# Define the knobs of limits per caller.
 class Limits(Section):
     """Limits per caller."""
 

@@ -50,10 +50,8 @@ class ServiceSections(Section):
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """Hold the settings that one service is built from. ``name`` is "" for the only service, mounted at the root.
-
-    ``server`` does not count for equality: where two are equal, a reload need not build the service again.
-    """
+    """Hold the settings that one service is built from; equal ones need no other service after a reload. ``name`` is ""
+    for the only service, mounted at the root."""
 
     name: str
     server: ServerSettings = field(compare=False)

@@ -53,7 +53,7 @@ class StoreSettings(Section):
 
     @property
     def is_shared(self) -> bool:
-        """Tell whether replicas share the store."""
+        """Return whether replicas share the store."""
         return self.url != MEMORY
 
     @property

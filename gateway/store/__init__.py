@@ -53,7 +53,7 @@ class Store(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Tell whether other processes may use the same store."""
+        """Return whether other processes may use the same store."""
         ...
 
     async def add(self, key: str, ttl: float) -> bool:
@@ -62,12 +62,12 @@ class Store(Protocol):
         ...
 
     async def mark(self, key: str, ttl: float) -> None:
-        """Mark the key for ``ttl`` seconds, whether it was marked or not. While a shared store is away, other replicas
-        learn of it later."""
+        """Mark the key for ``ttl`` seconds, whether it was marked or not. While a shared store is unavailable, other
+        replicas learn of it later."""
         ...
 
     async def has(self, key: str) -> bool:
-        """Tell whether the key is marked."""
+        """Return whether the key is marked."""
         ...
 
     def permit(self, key: str, rate: float, burst: int) -> Permit:
@@ -85,12 +85,12 @@ class Store(Protocol):
 
     async def put(self, key: str, value: bytes, ttl: float) -> bool:
         """Keep a document for ``ttl`` seconds, in place of an earlier one. Return False where it is not kept: it is
-        larger than :data:`MAX_DOCUMENT`, or the store is away."""
+        larger than :data:`MAX_DOCUMENT`, or the store is unavailable."""
         ...
 
     async def acquire(self, key: str, ttl: float) -> str:
         """Lock the key for at most ``ttl`` seconds. Return a token for :meth:`release`, "" where another one holds the
-        lock. While a shared store is away, each process has its own locks."""
+        lock. While a shared store is unavailable, each process has its own locks."""
         ...
 
     async def renew(self, key: str, token: str, ttl: float) -> None:
@@ -103,7 +103,7 @@ class Store(Protocol):
 
     async def publish(self, topic: str, notice: bytes) -> bool:
         """Give a notice to all subscribers of a topic, in this process at once. Return False where a shared store is
-        away, so that other replicas never hear of it. Raises :class:`ValueError` for one of more than
+        unavailable, so that other replicas never hear of it. Raises :class:`ValueError` for one of more than
         :data:`MAX_NOTICE` bytes."""
         ...
 
@@ -113,13 +113,20 @@ class Store(Protocol):
 
 
 class ServerStore(Store, Protocol):
-    """Hold the store of the process, which the server opens and closes. ``problem`` says whether it is away."""
+    """Hold the store of the process, which the server opens and closes. ``problem`` says whether it is unavailable.
+    ``commands`` counts what was sent to a shared store, ``leased`` the permits that were taken from it to be used."""
 
     problem: Problem
 
+    @property
+    def commands(self) -> int: ...
+
+    @property
+    def leased(self) -> int: ...
+
     async def open(self) -> None:
-        """Connect, and try for a bounded time. A store that does not answer is not an error: it is away until it does.
-        Raises :class:`StoreFault`."""
+        """Connect, and try for a bounded time. A store that does not answer is not an error: it is unavailable until it
+        does. Raises :class:`StoreFault`."""
         ...
 
     async def close(self) -> None:

@@ -35,14 +35,15 @@ class Lease:
 class LeasedPermit:
     """Implement :class:`gateway.store.Permit`. ``ask`` gives its second argument of permits back to the shared store,
     and takes a lease: as many as its first argument, or more, or none. It returns how many, and the seconds until the
-    whole burst is there; None while the store is away. Then the permits of ``local`` count, whose burst is given, too.
-    ``clock`` is seconds."""
+    whole burst is there; None while the store is unavailable. Then the permits of ``local`` count, which also returns
+    their burst. ``clock`` is seconds."""
 
     def __init__(
         self,
         lease: Lease,
         rate: float,
         burst: int,
+        *,
         clock: Callable[[], float],
         ask: Callable[[int, int], Awaitable[tuple[int, float] | None]],
         local: Callable[[], tuple[Permit, int]],

@@ -28,6 +28,8 @@ class MemoryStore:
     seconds."""
 
     is_shared: Final = False
+    commands: Final = 0
+    leased: Final = 0
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MAX_KEYS) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
-"""Keep the store in Redis, which replicas share. While it is away, this process decides alone.
+"""Keep the store in Redis, which replicas share. While it is unavailable, this process decides alone.
 
 Then limits are divided by the number of replicas that were seen last, locks and notices are of this process, documents
-are not there, and what must happen once over all replicas is refused or allowed, as ``store.when_away`` says.
+cannot be read, and what must happen once over all replicas is refused or allowed, as ``store.when_away`` says.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gateway.store import MAX_DOCUMENT, Permit, Topics, purpose_of, scripts
 from gateway.store.leases import SHARE, Lease, LeasedPermit
 from gateway.store.memory import MemoryStore
 from gateway.store.redis_client import CONNECT, make_client
-from gateway.store.redis_link import SILENT, SLOW, Away, Link
+from gateway.store.redis_link import SILENT, SLOW, Link, Unavailable
 
 PREFIX: Final = "jsonrpc-mcp-gateway:"
 MAX_LEASES: Final = 10_000
@@ -49,13 +49,16 @@ class RedisStore:
         self,
         redis: Redis,
         when_away: Literal["refuse", "allow"] = "refuse",
+        *,
         clock: Callable[[], float] = time.monotonic,
         time_script: str = scripts.SERVER_TIME,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         slow: float = SLOW,
         complete_after: float = SILENT,
     ) -> None:
-        self._link = Link(redis, PREFIX, time_script, self._receive, self._tell_marks, pause, slow)
+        self._link = Link(
+            redis, PREFIX, time_script, receive=self._receive, returned=self._tell_marks, pause=pause, slow=slow
+        )
         self.problem = self._link.problem
         self._refuses = when_away == "refuse"
         self._clock = clock
@@ -80,6 +83,14 @@ class RedisStore:
     def from_settings(cls, settings: StoreSettings) -> RedisStore:
         return cls(make_client(settings), settings.when_away)
 
+    @property
+    def commands(self) -> int:
+        return self._link.commands
+
+    @property
+    def leased(self) -> int:
+        return sum(lease.count for lease in self._leases.values())
+
     async def open(self) -> None:
         await self._link.open()
 
@@ -88,13 +99,13 @@ class RedisStore:
         await self._link.close()
 
     async def add(self, key: str, ttl: float) -> bool:
-        if await self._local.has(key):  # allowed while Redis was away, or known here already
+        if await self._local.has(key):  # allowed while Redis was unavailable, or known here already
             return False
         try:
             if self._refuses and time.monotonic() < self._link.other_since + self._complete_after:
-                raise Away
+                raise Unavailable
             is_new = await self._set("marker", key, b"", ttl, once=True)
-        except Away:
+        except Unavailable:
             if self._refuses:
                 raise StoreUnavailable(
                     "Cannot tell at the moment whether this was used before", retry_after=_RETRY_AFTER
@@ -109,7 +120,7 @@ class RedisStore:
         await self._local.mark(key, ttl)
         try:
             await self._set("marker", key, b"", ttl)
-        except Away:
+        except Unavailable:
             self._late_marks[key] = self._clock() + ttl
 
     async def has(self, key: str) -> bool:
@@ -117,7 +128,7 @@ class RedisStore:
             return True
         try:
             return await self._get("marker", key) is not None
-        except Away:
+        except Unavailable:
             return False
 
     def permit(self, key: str, rate: float, burst: int) -> LeasedPermit:
@@ -129,7 +140,7 @@ class RedisStore:
         async def ask(wanted: int, unused: int) -> tuple[int, float] | None:
             try:
                 return await self._link.ask(lambda: self._take_permits(name, micros, burst, wanted, unused))
-            except Away:
+            except Unavailable:
                 return None
 
         def local() -> tuple[Permit, int]:
@@ -137,12 +148,12 @@ class RedisStore:
             share = max(1, burst // replicas)
             return self._local.permit(key, rate / replicas, share), share
 
-        return LeasedPermit(lease, rate, burst, self._clock, ask, local)
+        return LeasedPermit(lease, rate, burst, clock=self._clock, ask=ask, local=local)
 
     async def get(self, key: str) -> bytes | None:
         try:
             return await self._get("document", key, CONNECT)
-        except Away:
+        except Unavailable:
             return None
 
     async def put(self, key: str, value: bytes, ttl: float) -> bool:
@@ -150,24 +161,24 @@ class RedisStore:
             return False
         try:
             return await self._set("document", key, value, ttl, patience=CONNECT)
-        except Away:
+        except Unavailable:
             return False
 
     async def acquire(self, key: str, ttl: float) -> str:
         token = secrets.token_hex(8)
         try:
             return token if await self._set("lock", key, token.encode(), ttl, once=True) else ""
-        except Away:
+        except Unavailable:
             return await self._local.acquire(key, ttl)
 
     async def renew(self, key: str, token: str, ttl: float) -> None:
         await self._local.renew(key, token, ttl)
-        with suppress(Away):
+        with suppress(Unavailable):
             await self._link.ask(lambda: self._renew([_name("lock", key)], [int(ttl * 1e6), token]))
 
     async def release(self, key: str, token: str) -> None:
         await self._local.release(key, token)
-        with suppress(Away):  # it ends by itself
+        with suppress(Unavailable):  # it ends by itself
             await self._link.ask(lambda: self._remove([_name("lock", key)], [token]))
 
     async def publish(self, topic: str, notice: bytes) -> bool:
@@ -175,7 +186,7 @@ class RedisStore:
         encoded = topic.encode("utf-8", "surrogatepass")
         try:
             await self._link.publish(len(encoded).to_bytes(4, "big") + encoded + notice)
-        except Away:
+        except Unavailable:
             return False
         return True
 
@@ -216,14 +227,15 @@ class RedisStore:
     async def _give_leases_back(self) -> None:
         """Give back what this replica has not used, so that a restart of all costs no caller its permits."""
         held = [(key, lease.count / rate) for (key, rate, _), lease in self._leases.items() if lease.count]
-        with suppress(Away):
+        with suppress(Unavailable):
             for start in range(0, len(held), _KEYS_AT_ONCE):
                 some = held[start : start + _KEYS_AT_ONCE]
                 names, micros = [_name("permit", key) for key, _ in some], [repr(1e6 * owed) for _, owed in some]
                 await self._link.ask(partial(self._give_back, names, micros))
 
     async def _tell_marks(self, is_other: bool) -> None:
-        """Tell Redis what was marked while it was away, and another server than before all that this replica marked."""
+        """Tell Redis what was marked while it was unavailable, and another server than before all that this
+        replica marked."""
         marks = dict(self._late_marks)
         if is_other:
             marks = self._local.marked() | marks
@@ -233,7 +245,7 @@ class RedisStore:
             micros = [max(1, int((until - self._clock()) * 1e6)) for _, until in some]
             try:
                 await self._link.ask(partial(self._mark, names, micros))
-            except Away:
+            except Unavailable:
                 return
             for key, _ in some:
                 self._late_marks.pop(key, None)

@@ -1,8 +1,8 @@
 """Keep the connection to Redis, and give up quickly where it is slow, gone, full or talks nonsense.
 
-Redis is either *there* or *away*. The first command that fails, or takes longer than :data:`SLOW`, makes it away: from
-then on nothing is sent but by one job in the background, which connects anew until Redis does everything that is needed
-(reads, writes, notices) within that time. Each change of state is one line in the log, unless they are many.
+The first command that fails, or takes longer than :data:`SLOW`, marks Redis as *unavailable*: from then on only one job
+in the background sends anything. It connects again and again until Redis does everything that is needed (reads, writes,
+notices) within that time. Each change of state is one line in the log, unless they are many.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PAUSES: Final = (0.5, 0.9)
 """Least and most seconds before Redis is tried again, by chance, so that replicas do not all come at once. With an
 attempt that fails (:data:`CONNECT`) it is less than :data:`SILENT`, within which all are to find another server."""
 _LOG_LIMIT: Final = (10, 60.0)
-"""Most lines that Redis is away, and in how many seconds."""
+"""Maximum of log lines that Redis is unavailable, and in how many seconds."""
 _CONNECTIONS: Final = 16
 _REPEATS: Final = 4
 _MOST_REPEATS: Final = 100
@@ -49,21 +49,22 @@ Answer = TypeVar("Answer")
 log = structlog.get_logger()
 
 
-class Away(Exception):
-    """Raised where Redis is away."""
+class Unavailable(Exception):
+    """Raised where Redis is unavailable."""
 
 
 class Link:
-    """Send commands to Redis while it is there. ``prefix`` begins the names of all keys and channels. ``time_script``
-    is Lua for the time (:data:`scripts.SERVER_TIME`). ``receive`` gets the notices of other replicas, ``returned`` is
-    awaited each time that Redis is found, and told whether it is another server than before. ``pause`` waits before
-    Redis is tried again, ``slow`` is the seconds after which an answer is too late."""
+    """Send commands to Redis while it is available. ``prefix`` begins the names of all keys and channels.
+    ``time_script`` is Lua for the time (:data:`scripts.SERVER_TIME`). ``receive`` gets the notices of other replicas.
+    ``returned`` is awaited each time that Redis is found, with whether it is another server than before. ``pause``
+    waits before Redis is tried again. A response after ``slow`` seconds is too late."""
 
     def __init__(
         self,
         redis: Redis,
         prefix: str,
         time_script: str,
+        *,
         receive: Callable[[bytes], None],
         returned: Callable[[bool], Awaitable[None]],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -71,9 +72,11 @@ class Link:
     ) -> None:
         self.redis = redis
         self.replica = secrets.token_hex(8).encode()
-        self.away = "it was not asked yet"
-        """Why Redis is away, "" while it is there."""
-        self.problem = Problem(self.away, time_after())
+        self.unavailable = "it was not asked yet"
+        """Why Redis is unavailable, "" while it is available."""
+        self.problem = Problem(self.unavailable, time_after())
+        self.commands = 0
+        """How many commands were sent, but for notices and signs of life."""
         self.replicas = 1
         """How many replicas there were when Redis was heard of last."""
         self.other_since = -math.inf
@@ -93,11 +96,11 @@ class Link:
         self._lost = asyncio.Event()
         self._tried = asyncio.Event()
         self._fault: StoreFault | None = None
-        self._logged_away: bool | None = None
+        self._logged_unavailable: bool | None = None
         self._log_sampler = Sampler(*_LOG_LIMIT)
 
     def __repr__(self) -> str:
-        state = f"away: {self.away}" if self.away else "there"
+        state = f"unavailable: {self.unavailable}" if self.unavailable else "available"
         return f"<Link {state}, {self.replicas} replicas, {len(self._tasks)} under way>"
 
     async def open(self) -> None:
@@ -111,9 +114,9 @@ class Link:
     async def close(self) -> None:
         """End everything under way, and be no replica any more."""
         await self._background.stop()
-        with suppress(Away):
+        with suppress(Unavailable):
             await self.ask(lambda: self.redis.zrem(self._beat_keys[0], self.replica))
-        self.away = "it is closed"
+        self.unavailable = "it is closed"
         tasks = [*self._tasks, *self._repeats]
         for task in tasks:
             task.cancel()
@@ -121,13 +124,13 @@ class Link:
         await close_client(self.redis)
 
     async def ask(self, command: Callable[[], Awaitable[Answer]], patience: float = 0) -> Answer:
-        """Return the answer to a command. Raises :class:`Away`, and then the command may have been done or not.
+        """Return the answer to a command. Raises :class:`Unavailable`, and then the command may have been done or not.
         ``patience`` is the seconds that a command may take which is slow by nature.
 
         The command goes on after its caller was cancelled: redis-py would have to close the connection, since nobody
         reads the reply."""
-        if self.away:
-            raise Away(self.away)
+        if self.unavailable:
+            raise Unavailable(self.unavailable)
         task = asyncio.create_task(self._ask(command, max(patience, self._slow)))
         self._tasks.add(task)
         task.add_done_callback(self._end)
@@ -135,22 +138,22 @@ class Link:
 
     async def publish(self, notice: bytes) -> None:
         """Send a notice to the other replicas. One that has lost Redis for a moment hears it later, and the others then
-        hear it again. Raises :class:`Away`."""
+        hear it again. Raises :class:`Unavailable`."""
         if not await self._reach_all(notice) and len(self._repeats) < _MOST_REPEATS:
             task = asyncio.create_task(self._repeat(notice))
             self._repeats.add(task)
             task.add_done_callback(self._repeats.discard)
 
     def lose(self, reason: str) -> None:
-        """Take Redis for away."""
+        """Mark Redis as unavailable."""
         self._lost.set()
-        self.away = reason
-        self.problem.set(f"the store is away: {reason}", max(_PAUSES))
-        if self._logged_away or (more := self._log_sampler.admit()) is None:
+        self.unavailable = reason
+        self.problem.set(f"the store is unavailable: {reason}", max(_PAUSES))
+        if self._logged_unavailable or (more := self._log_sampler.admit()) is None:
             return
-        self._logged_away = True
+        self._logged_unavailable = True
         log.warning(
-            "the shared store is away: this process decides alone", reason=reason, replicas=self.replicas, **more
+            "the shared store is unavailable: this process decides alone", reason=reason, replicas=self.replicas, **more
         )
 
     async def _reach_all(self, notice: bytes) -> bool:
@@ -162,8 +165,8 @@ class Link:
         return await self.ask(send)
 
     async def _repeat(self, notice: bytes) -> None:
-        """Send a notice again until all replicas hear it. One that stays away is soon not counted any more."""
-        with suppress(Away):
+        """Send a notice again until all replicas hear it. One that stays silent is soon not counted any more."""
+        with suppress(Unavailable):
             for _ in range(_REPEATS):
                 await asyncio.sleep(BEAT)
                 if await self._reach_all(notice):
@@ -185,16 +188,17 @@ class Link:
                 return await self._attempt(command, limit)
             finally:
                 self._slots.release()
-        raise Away(self.away)
+        raise Unavailable(self.unavailable)
 
     async def _attempt(self, command: Callable[[], Awaitable[Answer]], limit: float) -> Answer:
-        if self.away:
-            raise Away(self.away)
+        if self.unavailable:
+            raise Unavailable(self.unavailable)
+        self.commands += 1
         try:
             return await _within(limit, command())
         except Exception as error:  # noqa: BLE001, a server that talks nonsense makes redis-py raise anything
             self.lose(_describe(error))
-        raise Away(self.away)
+        raise Unavailable(self.unavailable)
 
     async def _stay_connected(self) -> None:
         """Connect, again and again, as often whatever Redis did before."""
@@ -224,13 +228,13 @@ class Link:
         return server
 
     def _find(self, server: RedisProcess) -> None:
-        """Take Redis for there."""
+        """Mark Redis as available."""
         self._lost.clear()
-        self.away = ""
+        self.unavailable = ""
         self.problem.set("")
-        if self._logged_away is not False:
-            self._logged_away = False
-            log.info("the shared store is there", replicas=self.replicas)
+        if self._logged_unavailable is not False:
+            self._logged_unavailable = False
+            log.info("the shared store is available", replicas=self.replicas)
         if self._is_other(server):
             self.other_since = time.monotonic()
         if server.evicts and server.id != self._server.id:
@@ -247,7 +251,7 @@ class Link:
     async def _tell(self, server: RedisProcess) -> None:
         """Do what is to be done each time that Redis is found."""
         await self._returned(self._is_other(server))
-        if not self.away:  # else it may not know all yet
+        if not self.unavailable:  # else it may not know all yet
             self._server = server
 
     async def _stay_until_lost(self, pubsub: PubSub, server: RedisProcess) -> None:
@@ -309,7 +313,7 @@ async def _within(limit: float, command: Awaitable[Answer]) -> Answer:
 
 def _describe(error: BaseException) -> str:
     """Return what failed, for operators. A server that talks nonsense may have written the text."""
-    if type(error) in (Away, StoreFault, TimeoutError) and str(error):
+    if type(error) in (Unavailable, StoreFault, TimeoutError) and str(error):
         return str(error)
     text = excerpt(" ".join(str(error).split()), _MAX_REASON)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -66,6 +66,7 @@ class Lines:
         self._waiting: list[bytes] = []
         self._size = 0
         self._lost = 0
+        self.lost = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
@@ -77,6 +78,7 @@ class Lines:
             size = len(raw) + 1
             if self._size + size > self._most:
                 self._lost += 1
+                self.lost += 1
                 return
             self._size += size
             if not self._waiting:
@@ -126,6 +128,7 @@ _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "tracebac
 """The last is for commands that tell the cause of a failure themselves: only what nobody expected is written."""
 INFO: Final = _LEVELS["info"]
 threshold = INFO
+ok_requests = failed_requests = True
 """The least severity that is written. The access log compares it before it makes a line for each request."""
 _lines: Lines | None = None
 _as_text = False
@@ -205,6 +208,11 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto", work
     sys.unraisablehook = _log_unraisable
 
 
+def lines_lost() -> int:
+    """Return how many lines could not be written since the start."""
+    return 0 if _lines is None else _lines.lost
+
+
 def write_info(event: str, fields: dict[str, Any]) -> None:
     """Write a line of severity info in one step. Each request comes through here, and structlog's chain of processors
     takes several times as long. Where :func:`configure` was not called, structlog decides what becomes of it."""
@@ -251,6 +259,12 @@ def set_level(name: str) -> None:
     """Change the least severity that is written, at once."""
     global threshold
     threshold = _LEVELS[name]
+
+
+def choose_requests(which: Literal["off", "failures", "all"]) -> None:
+    """Choose the requests that have a line from now on."""
+    global ok_requests, failed_requests
+    ok_requests, failed_requests = which == "all", which != "off"
 
 
 class _LibraryHandler(logging.Handler):

@@ -1,4 +1,7 @@
-"""The admin port: health, status and refresh. It checks neither host nor token, so keep it away from the public."""
+"""The admin port: health, status, metrics and refresh.
+
+It checks neither host nor token, so keep it away from the public.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +29,25 @@ _SPARE: Final = 8
 class AdminHandler:
     """Answer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
     reason while ``unready`` returns one; with ``?verbose`` it adds what the ``processes`` say, which ``/status`` has as
-    JSON. No trouble makes it unready: calls may be served all the same. ``POST /refresh`` calls ``renew``, which
-    fetches the listings again: 200, or 502 with the reason that it returns where that failed."""
+    JSON. No trouble makes it unready: calls may be served all the same. ``POST /refresh`` calls ``refresh_listings``:
+    200, or 502 with the reason that it returns where a listing could not be fetched. ``metrics`` returns the metrics in
+    the form that an Accept header asks for, and their content type."""
 
     def __init__(
         self,
         unready: Callable[[], str | None],
         processes: Callable[[], Sequence[dict[str, Any]]],
-        renew: Callable[[], Awaitable[str]],
+        refresh_listings: Callable[[], Awaitable[str]],
+        metrics: Callable[[str], Awaitable[tuple[bytes, str]]],
     ) -> None:
         self._unready = unready
         self._processes = processes
-        self._renew = renew
+        self._refresh_listings = refresh_listings
+        self._render = metrics
         self.routes = {
             "/livez": (("GET", "HEAD"), self._livez),
             "/readyz": (("GET", "HEAD"), self._readyz),
+            "/metrics": (("GET", "HEAD"), self._metrics),
             "/status": (("GET", "HEAD"), self._status),
             "/refresh": (("POST",), self._refresh),
         }
@@ -71,10 +78,14 @@ class AdminHandler:
     async def _status(self, _: HttpRequest) -> Response:
         return Response(jsonrpc.encode({"unready": self._unready(), "processes": self._processes()}))
 
+    async def _metrics(self, request: HttpRequest) -> Response:
+        body, content_type = await self._render(request.headers.get("Accept", ""))
+        return Response(body, 200, content_type)
+
     async def _refresh(self, request: HttpRequest) -> Response:
         if "Origin" in request.headers:  # a page in this machine's browser can reach the port (CSRF)
             return _text("requests from web pages are refused\n", 403)
-        failure = printable(await self._renew())  # the backend's text may end up on a terminal
+        failure = printable(await self._refresh_listings())  # the backend's text may end up on a terminal
         return _text(f"{failure}\n", 502) if failure else _text("listed anew\n")
 
 

@@ -16,7 +16,7 @@ from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import JSON, Response, raw_response
 from gateway.jsonrpc import Id
 from gateway.model import ANONYMOUS, Caller
-from gateway.telemetry.request_log import RequestRecord
+from gateway.telemetry.record import Record
 
 _JSONRPC_TYPES: Final = (JSON, "application/json-rpc", "application/jsonrequest")
 """Content types of plain JSON-RPC ("JSON-RPC over HTTP", a draft that many clients follow)."""
@@ -35,7 +35,7 @@ class Exchange(Struct, eq=False):
 
     request: HttpRequest
     path: str
-    record: RequestRecord
+    record: Record
     body: bytes = b""
     caller: Caller = ANONYMOUS
     tool: str = ""

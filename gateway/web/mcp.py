@@ -12,6 +12,7 @@ from gateway.errors import NotAcceptable
 from gateway.http_server.response import Response, StreamedResponse
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.messages import EVENT_STREAM, Events, McpReply, McpRequest, McpStreamReply
+from gateway.telemetry.record import Record
 from gateway.web.exchange import Exchange
 
 _UNBUFFERED: Final = {"X-Accel-Buffering": "no"}  # nginx passes each event on at once
@@ -23,15 +24,17 @@ class EventStream(StreamedResponse):
     """Hold messages that are sent as server-sent events. ``notices`` marks a stream that lasts while the client
     listens, not until a call is over."""
 
-    def __init__(self, reply: McpStreamReply) -> None:
-        super().__init__(_server_sent(reply.events), EVENT_STREAM, _UNBUFFERED)
+    def __init__(self, reply: McpStreamReply, record: Record) -> None:
+        super().__init__(_server_sent(reply.events, record), EVENT_STREAM, _UNBUFFERED)
         self.notices = reply.notices
 
 
-async def _server_sent(events: Events) -> AsyncGenerator[bytes, None]:
+async def _server_sent(events: Events, record: Record) -> AsyncGenerator[bytes, None]:
     async with aclosing(events):
         async for message in events:
-            yield _KEEP_ALIVE if message is None else b"event: message\ndata: %b\n\n" % message
+            part = _KEEP_ALIVE if message is None else b"event: message\ndata: %b\n\n" % message
+            record.bytes_out += len(part)
+            yield part
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> Response | 
     if reply.headers:
         exchange.headers.update(reply.headers)
     if isinstance(reply, McpStreamReply):
-        return EventStream(reply)
+        return EventStream(reply, exchange.record)
     if reply.error is not None:
         exchange.note_error(reply.error)
     return Response(reply.body, reply.status)

@@ -31,9 +31,10 @@ from gateway.errors import (
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import Response, StreamedResponse
 from gateway.networks import AddressReader
-from gateway.telemetry import request_log
+from gateway.telemetry import record as records
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.request_log import PARENT, RECORD, RequestRecord, trace_of_http
+from gateway.telemetry.record import RECORD, Record
+from gateway.telemetry.trace_context import PARENT, trace_of_http
 from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown, raw_refusal
 from gateway.web.mcp import EventStream
 from gateway.web.site import Site
@@ -77,22 +78,22 @@ class PublicHandler:
     async def __call__(self, request: HttpRequest) -> Response | StreamedResponse:
         """Return the response, unsent, and log the request; of a stream, at its end. A logged status of 0 means that
         the client left before its response."""
-        started = time.perf_counter()
         exchange, site = self._begin_exchange(request)
         RECORD.set(exchange.record)
         try:
             response = await self._answer_errors(exchange, site)
         except asyncio.CancelledError as error:
-            _end(exchange, started, error)
+            _end(exchange, error)
             raise
         exchange.record.status = response.status
-        if isinstance(response, EventStream):
+        if type(response) is Response:
+            exchange.record.bytes_out = len(response.body)
+            _end(exchange, None)
+        elif isinstance(response, EventStream):
             # This must not refer to the service: a stream of notices may outlive it.
-            response.on_end = partial(_end, exchange, started)
+            response.on_end = partial(_end, exchange)
             if response.notices:
                 _release(exchange)
-        else:
-            _end(exchange, started, None)
         return response
 
     def refusal(self, request: HttpRequest, error: GatewayError) -> Response:
@@ -109,9 +110,10 @@ class PublicHandler:
         path, sites = request.safe_path, self.sites
         site = sites.get("") or sites.get(f"/{path[1:].partition('/')[0]}")
         trace = trace_of_http(request.headers) if PARENT in request.headers else None
-        id = request_log.request_id(request.headers, trace)
-        record = RequestRecord(id, request.method, request.path, "" if site is None else site.name, trace=trace)
-        return Exchange(request, path, record, headers={request_log.REQUEST_ID: id}), site
+        id = records.request_id(request.headers, trace)
+        service = "" if site is None else site.name
+        record = Record(id, request.method, request.path, service, trace=trace, started=time.perf_counter())
+        return Exchange(request, path, record, headers={records.REQUEST_ID: id}), site
 
     async def _answer_errors(self, exchange: Exchange, site: Site | None) -> Response | StreamedResponse:
         response: Response | StreamedResponse | None
@@ -186,17 +188,17 @@ def _release(exchange: Exchange) -> None:
         uses.note_end()
 
 
-def _end(exchange: Exchange, started: float, error: BaseException | None) -> None:
-    """Release what the exchange takes, and log it. ``error`` is what ended it before its response was sent."""
+def _end(exchange: Exchange, error: BaseException | None) -> None:
+    """Release what the exchange takes, and end its record. ``error`` is what ended it before its response was sent."""
     if exchange.uses is not None:
         _release(exchange)
     record = exchange.record
     if exchange.error is not None:
-        record.note_outcome(exchange.error.slug)
+        record.note_error(exchange.error)
     elif error is not None:
         left = isinstance(error, ConnectionError | asyncio.CancelledError)
-        record.note_outcome(request_log.CLIENT_CLOSED if left else InternalError.slug)
-    request_log.write(record, started)
+        record.note_outcome(records.CLIENT_CLOSED if left else InternalError.slug)
+    records.end(record)
 
 
 def _complete(exchange: Exchange, site: Site | None, response: Response | StreamedResponse) -> None:

@@ -15,6 +15,7 @@ from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
 from gateway.mcp.operations import Operations
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
+from gateway.telemetry.record import CALL
 from gateway.text import printable
 from gateway.web.exchange import Exchange
 
@@ -80,12 +81,14 @@ class RestSurface:
 
     async def list_tools(self, exchange: Exchange) -> Response:
         """Answer ``GET /mcp/tools/list?cursor=&names=``: ``{tools, nextCursor}``, with null on the last page."""
+        exchange.record.method = "tools/list"
         caller, cursor = exchange.caller, exchange.request.query.get("cursor")
         page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
         return Response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
 
     async def describe(self, exchange: Exchange) -> Response:
         """Answer ``GET /mcp/tools/describe?name=&names=``: ``{tool}``."""
+        exchange.record.method = "tools/describe"
         caller, name = exchange.caller, exchange.request.query.get("name")
         if not name:
             raise MissingParameter('The parameter "name" is missing')
@@ -96,6 +99,7 @@ class RestSurface:
 
     async def invoke(self, exchange: Exchange) -> Response:
         """Answer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``."""
+        exchange.record.method = CALL
         body = jsonrpc.decode_strictly(exchange.take_body())
         if not isinstance(body, dict):
             raise InvalidRequest("The body must be an object with name and arguments")

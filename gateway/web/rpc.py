@@ -33,6 +33,7 @@ from gateway.mcp.messages import BatchBudget, answers_to
 from gateway.mcp.operations import Operations
 from gateway.model import Tool
 from gateway.telemetry.logs import to_gateway_error
+from gateway.telemetry.record import CALL, RECORD
 from gateway.web.exchange import RPC, Exchange, error_response, rpc_error
 from gateway.web.rest import json_value
 
@@ -74,6 +75,7 @@ class ToolSurface:
         except GatewayError as error:
             if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage | CallLimited):
                 return error_response(exchange, error, RPC, id)
+            exchange.record.note_error(error)
             return Response(status=204)
         return Response(status=204) if id is None else Response(jsonrpc.response_bytes(id, value))
 
@@ -96,6 +98,8 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
             raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
         return arguments_by_name(tool, message.params)
 
+    record = RECORD.get()
+    record.method, record.rpc_id = CALL, message.id if isinstance(message, Request) else None
     try:
         call = await invocation.prepare(exchange.caller, name, arguments, as_sent=True)
         message.params = None
@@ -157,6 +161,7 @@ class RpcSurface:
             waits = isinstance(message, Request) and error.retry_after is not None
             if error.refuses or waits or isinstance(error, InternalError | CallLimited):
                 return error_response(exchange, error, RPC, id)
+            exchange.record.note_error(error)
             body = _error(message, error)
         return Response(status=204) if body is None else Response(body)
 
@@ -165,10 +170,12 @@ class RpcSurface:
         try:
             message = parse_call(value)
         except BadMessage as error:
+            RECORD.get().note_error(error)
             return rpc_error(error, error.id)  # always answered: what is malformed is no notification (§6)
         try:
             body = await self._answer(exchange, message)
         except GatewayError as error:
+            RECORD.get().note_error(error)
             return _error(message, error)
         return None if isinstance(message, Notification) or body is None else budget.fit_response(message.id, body)
 

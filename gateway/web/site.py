@@ -33,7 +33,7 @@ from gateway.jsonrpc.bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
-from gateway.telemetry.request_log import ExchangeMemory
+from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
@@ -51,6 +51,7 @@ _Handler: TypeAlias = Callable[[Exchange], Awaitable[Response | StreamedResponse
 class _Route:
     methods: Mapping[str, _Handler]
     form: ErrorForm
+    surface: str
 
 
 @dataclass(eq=False, repr=False)
@@ -84,14 +85,14 @@ class Site:
         rest = RestSurface(operations, invocation, self.discovery, self.access, self.rest_page_size, mount)
         rpc = RpcSurface(invocation, operations.max_response)
         self._routes = {
-            f"{mount}/mcp": _Route({"POST": mcp.post, "GET": mcp.get, "DELETE": mcp.delete}, MCP),
-            f"{mount}{TOOLS}/list": _Route(_reading(rest.list_tools), REST),
-            f"{mount}{TOOLS}/describe": _Route(_reading(rest.describe), REST),
-            f"{mount}{TOOLS}/invoke": _Route({"POST": rest.invoke}, REST),
-            f"{mount}/jsonrpc": _Route({"POST": rpc.post}, RPC),
+            f"{mount}/mcp": _Route({"POST": mcp.post, "GET": mcp.get, "DELETE": mcp.delete}, MCP, "mcp"),
+            f"{mount}{TOOLS}/list": _Route(_reading(rest.list_tools), REST, "rest"),
+            f"{mount}{TOOLS}/describe": _Route(_reading(rest.describe), REST, "rest"),
+            f"{mount}{TOOLS}/invoke": _Route({"POST": rest.invoke}, REST, "rest"),
+            f"{mount}/jsonrpc": _Route({"POST": rpc.post}, RPC, "jsonrpc"),
         }
         self._tools = f"{mount}{TOOLS}/"
-        self._tool = _Route({**_reading(tool.get), "POST": tool.post}, RPC)
+        self._tool = _Route({**_reading(tool.get), "POST": tool.post}, RPC, "tool")
 
     def __repr__(self) -> str:
         return f"<Site at {self.mount or '/'}, {'auth on' if self.authenticator else 'auth off'}, {self.uses}>"
@@ -109,14 +110,17 @@ class Site:
         if route is None:
             has_trailing_slash = exchange.path == f"{self.mount}/mcp/"
             raise NotFound(f"Not found; the MCP endpoint is {self.mount}/mcp" if has_trailing_slash else "Not found")
+        record = exchange.record
+        record.surface, record.address = route.surface, address
         handler = route.methods.get(request.method)
         if handler is None:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
         exchange.caller = await self._caller(exchange, address)
-        memory = exchange.record.memory = _admit(request, exchange.caller)
+        memory = record.memory = _admit(request, exchange.caller)
         if request.method == "POST":
             body = exchange.body = await self._json_body(request, route.form.content_types, memory)
+            record.bytes_in = len(body)
             if len(body) <= UNSCANNED:
                 exchange.small = UNSCANNED_COST * len(body)
                 request.connection.held.bytes += exchange.small
@@ -170,7 +174,8 @@ class Site:
         if not self.access.may_enter(principal):
             raise self.authenticator.missing_token_error()
         if principal is not None:
-            exchange.record.issuer, exchange.record.subject = principal.issuer, principal.subject
+            record = exchange.record
+            record.issuer, record.subject, record.client_id = principal.issuer, principal.subject, principal.client
         name_style = _name_style_in(request) if queried else None
         view = self.access.view_of(principal, headers.get("Accept-Language"))
         return Caller(address, view, principal, name_style)

@@ -143,7 +143,7 @@ async def test_who_may_call_open_tools_alone_may_call_them_through_call_tool() -
             {"name": "add", "annotations": {"auth": {"level": "none"}}},
             {"name": "echo", "annotations": {"auth": {"level": "required"}}},
         )
-        await it.gateway.list_anew()
+        await it.gateway.refresh_listings()
         nobody = it.client()
         for surface in (MODERN, LEGACY[0], "rest"):
             inner = {"name": "add", "arguments": TWO_AND_THREE}

@@ -31,7 +31,7 @@ from tests.bench.machine import Unusable, program, two_cores
 from tests.bench.page import PAGE, RESULTS, ROOT, write
 from tests.bench.profile import shares
 from tests.bench.report import Line, Rounds, lanes_table, lines_table
-from tests.bench.rows import BOUNDS, COLD_TOOLS, STARTS, TARGETS, Row, Run, guard, recorded_ratio
+from tests.bench.rows import BOUNDS, COLD_TOOLS, SCRAPES, STARTS, TARGETS, Row, Run, guard, recorded_ratio
 from tests.bench.versions import machine
 
 _PROFILED: Final = 4
@@ -64,8 +64,10 @@ def plan(arguments: Sequence[str]) -> Plan:
     everything = frozenset(lane for table in lanes.TABLES.values() for lane in table)
     if given.quick:
         quick = tuple(row for row in (*TARGETS, *BOUNDS) if row.quick)
-        return Plan(True, given.rounds or 5, 3, frozenset(lanes.QUICK), (guard(recorded_ratio()), *quick, *STARTS))
-    return Plan(False, given.rounds or 3, 3, everything, (*TARGETS, *BOUNDS))
+        return Plan(
+            True, given.rounds or 5, 3, frozenset(lanes.QUICK), (guard(recorded_ratio()), *quick, *SCRAPES, *STARTS)
+        )
+    return Plan(False, given.rounds or 3, 3, everything, (*TARGETS, *BOUNDS, *SCRAPES))
 
 
 def say(what: str) -> None:

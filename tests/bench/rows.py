@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.bench import crowds, floods, lanes, memory, neighbours, starting
+from tests.bench import crowds, floods, lanes, memory, neighbours, scraping, starting
 from tests.bench.hostile import slowest_answers
 from tests.bench.hostile_values import LIMIT, slowest_checks
 from tests.bench.load import Figures
@@ -136,6 +136,14 @@ BOUNDS: Final = (
     _at_most("memory of 5,000 methods", 96, " MiB", lambda _: memory.mebibytes_for_many()),
 )
 """What strangers can cost, and what a call is made of."""
+
+
+SCRAPES: Final = (
+    _at_most("/metrics of 2,400 tools, size", 1, " MB", lambda _: scraping.megabytes(), quick=True),
+    _at_most("/metrics of 2,400 tools, CPU", 100, " ms", lambda _: scraping.milliseconds(), quick=True),
+    _at_most("/metrics of 2,400 tools, loop held", 10, " ms", lambda _: scraping.milliseconds_held(), quick=True),
+)
+"""What a scrape costs. docs/performance.md does not show these."""
 
 
 STARTS: Final = (

@@ -61,7 +61,7 @@ async def _opened(server: RedisServer) -> RedisStore:
     store = RedisStore.from_settings(StoreSettings(url=server.url))
     await store.open()
     if store.problem.cause:
-        raise ValueError(f"Redis is away: {store.problem.cause}")
+        raise ValueError(f"Redis is unavailable: {store.problem.cause}")
     return store
 
 

@@ -63,7 +63,7 @@ def answer(text: bytes) -> bytes:
 
 
 async def post(transport: Transport, service: Service) -> bytes:
-    return (await transport.post(service.url, b"end", {}, timeout=PATIENCE, max_bytes=1000)).body
+    return (await transport.request("POST", service.url, b"end", {}, timeout=PATIENCE, max_bytes=1000)).body
 
 
 @asynccontextmanager

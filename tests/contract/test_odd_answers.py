@@ -67,7 +67,7 @@ FAILS: Final[dict[str, tuple[bytes, type[OutboundError]]]] = {
 
 
 async def post(transport: Transport, backend: ScriptedBackend) -> Answer:
-    return await transport.post(backend.url, CALL, {}, timeout=10, max_bytes=MOST)
+    return await transport.request("POST", backend.url, CALL, {}, timeout=10, max_bytes=MOST)
 
 
 @each("name", READ)
@@ -94,7 +94,7 @@ async def test_a_header_that_would_break_the_head_is_not_sent(
     transport: Transport, backend: ScriptedBackend, name: str, value: str
 ) -> None:
     with pytest.raises(BadHttp):
-        await transport.post(backend.url, CALL, {name: value}, timeout=10, max_bytes=MOST)
+        await transport.request("POST", backend.url, CALL, {name: value}, timeout=10, max_bytes=MOST)
     assert backend.requests == []
 
 
@@ -102,7 +102,7 @@ async def test_a_header_of_a_request_takes_the_place_of_the_common_one(backend: 
     common = {"Accept": "application/json", "X-Common": "yes"}
     for transport in (Outbound(headers=common), LeanTransport(headers=common)):
         own = {"accept": "text/plain", "X-Own": "yes"}
-        await transport.post(backend.url, CALL, own, timeout=10, max_bytes=MOST)
+        await transport.request("POST", backend.url, CALL, own, timeout=10, max_bytes=MOST)
         await transport.close()
         headers = backend.requests.pop().headers
         assert headers.getall("Accept") == ["text/plain"]
@@ -122,7 +122,7 @@ async def test_a_gzip_body_of_very_many_members_is_refused(backend: ScriptedBack
     transport = LeanTransport()
     backend.default = Body(gzip.compress(b"") * 101, headers=(("Content-Encoding", "gzip"),))
     with pytest.raises(BadHttp, match="too many members"):
-        await transport.post(backend.url, CALL, {}, timeout=10, max_bytes=100_000)
+        await transport.request("POST", backend.url, CALL, {}, timeout=10, max_bytes=100_000)
     await transport.close()
 
 

@@ -111,15 +111,11 @@ class Timed:
         self._outbound = Outbound()
         self.timeouts: list[float] = []
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
         self.timeouts.append(timeout)
-        return await self._outbound.post(url, body, headers, timeout=timeout, max_bytes=max_bytes)
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        self.timeouts.append(timeout)
-        return await self._outbound.get(url, headers, timeout=timeout, max_bytes=max_bytes)
+        return await self._outbound.request(method, url, body, headers, timeout=timeout, max_bytes=max_bytes)
 
     async def close(self) -> None:
         await self._outbound.close()

@@ -52,7 +52,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 async def post(transport: Transport, url: str, *, timeout: float = 10, max_bytes: int = MIB) -> Answer:
-    return await transport.post(url, CALL, HEADERS, timeout=timeout, max_bytes=max_bytes)
+    return await transport.request("POST", url, CALL, HEADERS, timeout=timeout, max_bytes=max_bytes)
 
 
 async def fails(transport: Transport, url: str, kind: type[OutboundError], **bounds: float) -> OutboundError:
@@ -77,7 +77,9 @@ async def test_a_post_carries_the_body_and_brings_the_answer(transport: Transpor
 async def test_a_get_asks_without_a_body_and_any_status_is_an_answer(
     transport: Transport, backend: ScriptedBackend
 ) -> None:
-    answer = await transport.get(f"{backend.url}/openrpc.json?a=b%20c", HEADERS, timeout=10, max_bytes=MIB)
+    answer = await transport.request(
+        "GET", f"{backend.url}/openrpc.json?a=b%20c", b"", HEADERS, timeout=10, max_bytes=MIB
+    )
     assert answer.status == 404
     (request,) = backend.requests
     assert (request.verb, request.path, request.body) == ("GET", "/jsonrpc/openrpc.json?a=b%20c", b"")

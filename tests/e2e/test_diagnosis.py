@@ -70,7 +70,7 @@ def redirect(location: str) -> Body:
 @each(
     ("behaviour", "knobs", "cause", "then"),
     [
-        (Body(b"", 429, HTML), (), "The service gets too many requests (HTTP 429).", "Run this command again later."),
+        (Body(b"", 429, HTML), (), "The service gets too many requests (HTTP 429).", "Try again later."),
         (Body(b"", 503, HTML, (("Retry-After", "soon"),)), (), "The service is in maintenance", "again later."),
         (Body(b"", 504, HTML), (), "but not the service behind it (HTTP 504).", "Start the service behind the proxy."),
         (redirect("https://else.example.com/rpc#top"), (), "It redirects elsewhere (HTTP 302).",

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.config.source import load_settings
-from gateway.config.warnings import remarks_on
+from gateway.config.warnings import config_warnings
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
@@ -102,7 +102,7 @@ FAR = "http://crm.example.com/jsonrpc"
 def test_a_secret_of_our_own_over_plain_http_beyond_this_machine_is_remarked(
     knobs: tuple[str, ...], count: int
 ) -> None:
-    found = [*remarks_on(load_settings(None, ["auth.mode=off", *knobs], {}))]
+    found = [*config_warnings(load_settings(None, ["auth.mode=off", *knobs], {}))]
     assert len(found) == count
     for remark in found:
         assert "a secret of the gateway's own goes to crm.example.com over http: use https, or set" in remark.lower()
@@ -113,7 +113,7 @@ def test_the_service_with_such_a_secret_is_named() -> None:
     services = (
         f"services={{crm: {{backend: {{url: '{FAR}', credentials: {{mode: static, send: {{headers: {{X: y}}}}}}}}}}}}"
     )
-    (remark,) = remarks_on(load_settings(None, ["auth.mode=off", services], {}))
+    (remark,) = config_warnings(load_settings(None, ["auth.mode=off", services], {}))
     assert remark.startswith("services.crm.backend.credentials: a secret of the gateway's own")
 
 

@@ -14,7 +14,7 @@ async def test_check_says_where_the_store_is_and_whether_it_answers(backend: Scr
     nobody = f"redis://127.0.0.1:{free_port()}"
     ran = await run("check", *settings(backend.url, f"store.url={nobody}", secret))
     assert ran.code == 3
-    assert ran.err.startswith(f"store        {nobody} is away: ")
+    assert ran.err.startswith(f"store        {nobody} is unavailable: ")
     with RedisServer() as server:
         for _ in range(3):  # a busy machine may make Redis slow
             ran = await run("check", *settings(backend.url, f"store.url={server.url}", secret))
@@ -28,8 +28,8 @@ async def test_a_gateway_starts_without_redis_says_so_and_finds_it_later(backend
     async with serving(backend.url, f"store.url={server.url}", secret) as (program, gateway):
         assert (
             "ConnectionError"
-            in (await program.logged("the shared store is away: this process decides alone"))["reason"]
+            in (await program.logged("the shared store is unavailable: this process decides alone"))["reason"]
         )
         assert (await gateway.call("rest", "add", {"a": 1, "b": 2})).status == 200
         with server:
-            await program.logged("the shared store is there")
+            await program.logged("the shared store is available")

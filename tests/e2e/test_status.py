@@ -151,7 +151,7 @@ async def store_away(folder: Path) -> AsyncIterator[tuple[Told, str]]:
         shared = {"store": {"url": redis.url}, "server": {"secret_file": "secret"}}
         async with serving(folder, service.url, **shared) as told:
             redis.kill()
-            yield told, "the store is away: ConnectionError"
+            yield told, "the store is unavailable: ConnectionError"
 
 
 @asynccontextmanager
@@ -216,6 +216,26 @@ async def test_in_a_bad_state_no_line_says_ok_and_one_names_the_cause(
         assert all(", since 20" in line for line in named)
 
 
+@pytest.mark.parametrize("state", [service_down_at_start, listing_too_large], ids=lambda state: state.__name__)
+async def test_where_a_listing_failed_the_cause_and_the_next_step_are_those_of_check(
+    state: Callable[[Path], State], tmp_path: Path
+) -> None:
+    async with state(tmp_path) as (told, _):
+        found = await until(told.problems)
+        problem = next(one for one in found if one["cause"].startswith("the listing failed"))
+        checked = json.loads((await run("check", "--json", "--config", str(told.file))).out)
+        (service,) = checked["services"]
+        assert problem["diagnosis"] == {name: service["failure"][name] for name in ("cause", "next")}
+
+
+async def test_a_cause_that_takes_another_request_to_the_service_is_left_to_check(tmp_path: Path) -> None:
+    with openrpc_app() as service:
+        backend = {"url": service.url, "listing": {"dialect": "kodi"}}
+        async with serving(tmp_path, None, "listing failed", backend=backend) as told:
+            (problem,) = await until(told.problems)
+            assert "diagnosis" not in problem
+
+
 async def test_where_nothing_is_wrong_it_says_ok_and_what_is_there(tmp_path: Path) -> None:
     with openrpc_app() as service:
         async with serving(tmp_path, service.url) as told:
@@ -260,7 +280,7 @@ async def test_a_parent_joins_what_its_workers_say(tmp_path: Path) -> None:
             lines = await until(lambda: told.lines("/readyz"), lambda lines: len(lines) == 3)
             assert lines[0] == "ready, but"
             for number, line in enumerate(lines[1:], start=1):
-                assert line.startswith(f"worker {number}: the store is away: ConnectionError")
+                assert line.startswith(f"worker {number}: the store is unavailable: ConnectionError")
 
 
 async def test_a_file_that_disappears_is_warned_of_once_with_its_knob(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ class Replicas:
         return Bearer(self.session, self.port, token, f"/{service}")
 
     async def refresh(self, replica: int) -> None:
-        """Have one replica list anew."""
+        """Have one replica refresh its listings."""
         async with self.session.post(f"http://127.0.0.1:{self.admin_ports[replica]}/refresh") as answer:
             assert answer.status == 200, await answer.text()
 

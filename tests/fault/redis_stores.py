@@ -40,7 +40,7 @@ async def opened(
 
 
 async def is_away(store: RedisStore) -> str:
-    """Wait until the store has noticed, and return why it is away."""
+    """Wait until the store has noticed, and return why it is unavailable."""
     return await until(lambda: store.problem.cause)
 
 
@@ -49,7 +49,7 @@ async def is_there(store: RedisStore) -> None:
 
 
 async def until_added(store: RedisStore, key: str) -> None:
-    """Mark a key, also where a busy machine made the store away again meanwhile."""
+    """Mark a key, also where a busy machine made the store unavailable again meanwhile."""
 
     async def is_added() -> bool:
         try:

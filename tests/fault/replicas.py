@@ -86,7 +86,7 @@ async def redis_comes_and_goes() -> Line:
                 found = []
                 for replica in replicas:
                     async with session.get(f"http://127.0.0.1:{replica['admin_port']}/readyz?verbose") as answer:
-                        found.append("the store is away" not in await answer.text())
+                        found.append("the store is unavailable" not in await answer.text())
                 return found == [there] * len(replicas)
 
             waits = []
@@ -115,7 +115,7 @@ async def lister_dies() -> Line:
         await stack.enter_async_context(dying)
         await until(lambda: len(backend.requests) == 1)
         await stack.enter_async_context(other)
-        await other.said("the shared store is there")
+        await other.said("the shared store is available")
         await asyncio.sleep(1)
         asked = len(backend.requests)
         dying.signal(signal.SIGKILL)

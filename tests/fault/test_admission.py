@@ -125,7 +125,7 @@ async def test_refused_connections_open_it_and_an_answer_closes_it() -> None:
         assert way.gate.breaker.is_open
         await way.backend.open()
         listings = ListingAdmission(way.outbound, way.gate)
-        await listings.of("").post(way.backend.url, BODY, {}, timeout=5.0, max_bytes=MOST)
+        await listings.of("").request("POST", way.backend.url, BODY, {}, timeout=5.0, max_bytes=MOST)
         assert not way.gate.breaker.is_open
         await way.call("add", 5.0)
 
@@ -149,7 +149,7 @@ async def test_who_timed_out_last_time_has_less_time_while_others_wait(clock: Cl
 
         def ask(caller: str) -> asyncio.Task[object]:
             return asyncio.create_task(
-                listings.of(caller).post(way.backend.url, BODY, {}, timeout=10.0, max_bytes=MOST)  # type: ignore[arg-type]
+                listings.of(caller).request("POST", way.backend.url, BODY, {}, timeout=10.0, max_bytes=MOST)  # type: ignore[arg-type]
             )
 
         async def ends_after(task: asyncio.Task[object], seconds: float) -> None:
@@ -181,7 +181,9 @@ async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_
         for _ in range(10):
             way.gate.breaker.fail("ada", "add", ConnectFailed("connection refused"))
         way.backend.on("add", InTurn((Hang("nothing"), Hang("nothing"), Hang("nothing", event=asyncio.Event()), CLOSE)))
-        asking = asyncio.create_task(listings.of("").post(way.backend.url, BODY, {}, timeout=60.0, max_bytes=MOST))
+        asking = asyncio.create_task(
+            listings.of("").request("POST", way.backend.url, BODY, {}, timeout=60.0, max_bytes=MOST)
+        )
         await clock.moves_on(0.5)
         assert way.backend.calls("add") == 1
         await clock.moves_on(4)
@@ -200,8 +202,8 @@ class Timed:
         self.under_way = 0
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
         self.timeouts.append(timeout)
         self.under_way += 1
@@ -209,9 +211,6 @@ class Timed:
             return await asyncio.shield(self.answer)
         finally:
             self.under_way -= 1
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        raise NotImplementedError
 
 
 @pytest.mark.parametrize("is_open", [True, False])
@@ -226,7 +225,9 @@ def test_no_question_of_a_listing_outlives_its_time_or_the_first_answer(is_open:
                         await way.call("add", 5.0)
             transport = Timed()
             listings = ListingAdmission(transport, way.gate)
-            question = asyncio.create_task(listings.of("").post("http://a/", BODY, {}, timeout=60.0, max_bytes=MOST))
+            question = asyncio.create_task(
+                listings.of("").request("POST", "http://a/", BODY, {}, timeout=60.0, max_bytes=MOST)
+            )
             await clock.moves_on(3.5)
             asked = len(transport.timeouts)
             assert asked == (4 if is_open else 1)

@@ -87,7 +87,7 @@ async def test_while_tools_hang_the_listing_is_refreshed(backend: ScriptedBacken
         await backend.called("fail", 4)
         backend.on("rpc.discover", result(openrpc((ADD,))))
         assert callers.front.gateway is not None
-        await callers.front.gateway.list_anew()
+        await callers.front.gateway.refresh_listings()
         assert set(await callers.front.tools()) == {"add"}
         backend.release.set()
         await callers.end()

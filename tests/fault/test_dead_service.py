@@ -134,7 +134,7 @@ async def test_while_tools_hang_a_listing_that_can_be_had_is_shown(backend: Scri
         await asyncio.gather(*(time_out(gateway, tool, 5, ANN, BOB) for tool in ("add", "echo")))
         backend.on("rpc.discover", result(openrpc((ADD,))))
         assert gateway.gateway is not None
-        await gateway.gateway.list_anew()
+        await gateway.gateway.refresh_listings()
         assert set(await gateway.tools()) == {"add"}
 
 

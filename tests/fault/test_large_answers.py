@@ -69,7 +69,7 @@ async def test_the_error_of_a_bomb_keeps_none_of_its_bytes() -> None:
         transport = LeanTransport()
         body = b'{"jsonrpc":"2.0","id":1,"method":"add"}'
         with pytest.raises(AnswerTooLarge) as raised:
-            await transport.post(backend.url, body, {}, timeout=20, max_bytes=MB)
+            await transport.request("POST", backend.url, body, {}, timeout=20, max_bytes=MB)
         sizes = [
             len(value)
             for frame, _ in traceback.walk_tb(raised.value.__traceback__)

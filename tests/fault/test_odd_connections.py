@@ -107,7 +107,7 @@ async def test_more_than_twenty_interim_answers_are_no_http(backend: ScriptedBac
     transport = LeanTransport()
     backend.on("add", Preceded(interim(103) * 21))
     with pytest.raises(BadHttp, match="too many interim responses"):
-        await transport.post(backend.url, CALL, {}, timeout=PATIENCE, max_bytes=1000)
+        await transport.request("POST", backend.url, CALL, {}, timeout=PATIENCE, max_bytes=1000)
     await transport.close()
 
 

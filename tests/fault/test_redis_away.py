@@ -37,13 +37,17 @@ async def test_the_first_slow_answer_makes_redis_away_and_it_comes_back_by_itsel
         async with opened(server, slow=SLOW) as store:
             server.control.client_pause(1500)
             assert not await store.has("k")
-            assert store.problem.cause == "the store is away: no answer within 100 ms"
+            assert store.problem.cause == "the store is unavailable: no answer within 100 ms"
             with pytest.raises(StoreUnavailable):
                 await store.add("k", 60)
             assert await store.permit("p", 1, 5).take() == 0
             await is_there(store)
             assert await store.add("k", 60)
-    assert states(lines) == ["the shared store is there", "the shared store is away", "the shared store is there"]
+    assert states(lines) == [
+        "the shared store is available",
+        "the shared store is unavailable",
+        "the shared store is available",
+    ]
 
 
 async def test_while_redis_is_away_nothing_waits_for_it(server: RedisServer) -> None:
@@ -74,7 +78,11 @@ async def test_a_server_that_was_killed_and_started_anew_is_found_again(server: 
             server.start()
             await is_there(store)
             assert await store.add("k", 60)
-    assert states(lines) == ["the shared store is there", "the shared store is away", "the shared store is there"]
+    assert states(lines) == [
+        "the shared store is available",
+        "the shared store is unavailable",
+        "the shared store is available",
+    ]
 
 
 async def test_a_redis_that_comes_and_goes_is_tried_each_time_within_a_second_and_logged_now_and_then(
@@ -94,8 +102,8 @@ async def test_a_redis_that_comes_and_goes_is_tried_each_time_within_a_second_an
                 await is_there(store)
     assert all(0.5 <= seconds <= 0.9 for seconds in pauses), "as soon as after the first loss"
     assert len(set(pauses)) > 1, "replicas that lost it together do not come back together"
-    there, away = "the shared store is there", "the shared store is away"
-    assert states(lines) == [there, *(away, there) * 10], "the last line is true"
+    available, unavailable = "the shared store is available", "the shared store is unavailable"
+    assert states(lines) == [available, *(unavailable, available) * 10], "the last line is true"
 
 
 async def test_a_start_without_redis_works_and_says_so(server: RedisServer) -> None:
@@ -107,7 +115,7 @@ async def test_a_start_without_redis_works_and_says_so(server: RedisServer) -> N
             server.start()
             await is_there(store)
             assert await store.add("k", 60)
-    assert states(lines) == ["the shared store is away", "the shared store is there"]
+    assert states(lines) == ["the shared store is unavailable", "the shared store is available"]
 
 
 async def test_a_full_redis_is_away_until_there_is_room(server: RedisServer) -> None:
@@ -160,7 +168,7 @@ async def test_a_server_that_talks_nonsense_is_away(server: RedisServer, answer:
             server.start()
             await is_there(store)
             await until_added(store, "k")
-    assert states(lines).count("the shared store is away") >= 2, lines
+    assert states(lines).count("the shared store is unavailable") >= 2, lines
 
 
 def _saying(answer: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import StoreUnavailable
-from gateway.store.redis_link import SILENT, Away
+from gateway.store.redis_link import SILENT, Unavailable
 from tests.fault.redis_stores import is_away, is_there, opened
 from tests.redis_server import RedisServer
 from tests.waiting import PATIENCE, until
@@ -117,7 +117,7 @@ async def test_commands_that_wait_for_others_are_no_sign_that_redis_is_gone(serv
         never = asyncio.Event()
         held = [asyncio.create_task(link.ask(never.wait, 2 * PATIENCE)) for _ in range(16)]
         await asyncio.sleep(0)
-        with pytest.raises(Away, match=f"commands wait for {SILENT:g} s"):
+        with pytest.raises(Unavailable, match=f"commands wait for {SILENT:g} s"):
             await link.ask(never.wait)
         for one in held:
             one.cancel()

@@ -72,11 +72,11 @@ async def test_a_call_that_was_sent_and_not_answered_is_not_said_to_be_unsent(ba
 async def test_an_exchange_that_got_no_connection_says_that_nothing_was_sent(backend: ScriptedBackend) -> None:
     backend.default = Hang("nothing")
     outbound = Outbound(connections=1)
-    holding = asyncio.create_task(outbound.post(backend.url, BODY, {}, timeout=PATIENCE, max_bytes=1000))
+    holding = asyncio.create_task(outbound.request("POST", backend.url, BODY, {}, timeout=PATIENCE, max_bytes=1000))
     async with asyncio.timeout(PATIENCE):
         await backend.called("add")
     with pytest.raises(NoConnection) as caught:
-        await outbound.post(backend.url, BODY, {}, timeout=0.05, max_bytes=1000)
+        await outbound.request("POST", backend.url, BODY, {}, timeout=0.05, max_bytes=1000)
     assert not caught.value.sent
     holding.cancel()
     with suppress(asyncio.CancelledError):
@@ -93,7 +93,7 @@ async def test_a_service_that_takes_no_connection_before_the_deadline_was_sent_n
         outbound = Outbound()
         url = f"http://127.0.0.1:{service.getsockname()[1]}/"
         with pytest.raises(NoConnection) as caught:
-            await outbound.post(url, BODY, {}, timeout=0.1, max_bytes=1000)
+            await outbound.request("POST", url, BODY, {}, timeout=0.1, max_bytes=1000)
         assert not caught.value.sent
         await outbound.close()
 
@@ -103,7 +103,7 @@ async def test_a_deadline_beyond_five_seconds_is_not_rounded_up(clock: Clock) ->
     """aiohttp would let 5.25 s from 1000.9 be over at 1007."""
     async with ScriptedBackend(default=Hang("nothing")) as backend:
         outbound = Outbound()
-        call = asyncio.create_task(outbound.post(backend.url, BODY, {}, timeout=5.25, max_bytes=1000))
+        call = asyncio.create_task(outbound.request("POST", backend.url, BODY, {}, timeout=5.25, max_bytes=1000))
         await backend.called("add")
         await clock.moves_on(5.2)
         assert not call.done()
@@ -118,9 +118,9 @@ async def test_a_deadline_beyond_five_seconds_is_not_rounded_up(clock: Clock) ->
 async def test_the_wait_for_a_connection_counts_and_is_not_rounded_up_either(clock: Clock) -> None:
     async with ScriptedBackend(default=Hang("nothing")) as backend:
         outbound = Outbound(connections=1)
-        first = asyncio.create_task(outbound.post(backend.url, BODY, {}, timeout=60, max_bytes=1000))
+        first = asyncio.create_task(outbound.request("POST", backend.url, BODY, {}, timeout=60, max_bytes=1000))
         await backend.called("add")
-        second = asyncio.create_task(outbound.post(backend.url, BODY, {}, timeout=8.25, max_bytes=1000))
+        second = asyncio.create_task(outbound.request("POST", backend.url, BODY, {}, timeout=8.25, max_bytes=1000))
         await clock.moves_on(8.2)
         assert not second.done()
         await clock.moves_on(0.1)

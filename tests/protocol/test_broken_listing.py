@@ -82,7 +82,7 @@ async def news(start: Start, backend: ScriptedBackend, before: Sequence[str], af
     backend.on("rpc.discover", result(openrpc(tuple(map(Rpc, after)))))
     with capture_logs() as lines:
         async with asyncio.timeout(PATIENCE):
-            await gateway.list_anew()
+            await gateway.refresh_listings()
     return [line for line in lines if line["event"] == "tools changed"]
 
 

@@ -119,7 +119,7 @@ async def test_where_both_sides_are_who_they_should_be_it_lists_and_calls(
 async def post(url: str, tls: TlsFiles | None = None) -> None:
     outbound = Outbound(tls=tls)
     try:
-        await outbound.post(url, b"{}", {}, timeout=10, max_bytes=1000)
+        await outbound.request("POST", url, b"{}", {}, timeout=10, max_bytes=1000)
     finally:
         await outbound.close()
 

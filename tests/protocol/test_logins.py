@@ -147,7 +147,7 @@ async def test_check_tells_the_cause_of_a_login_that_gives_nothing_and_what_to_d
     assert [line for line in refused if line.startswith(f"cause        {cause}")]
     assert "next         Correct backend.credentials, whose mode is login." in refused
     service.on("auth.login", Body(b"<html>", 503, "text/html"))
-    assert "next         Run this command again later." in (await run("check", *settings(service.url, KNOBS))).err
+    assert "next         Try again later." in (await run("check", *settings(service.url, KNOBS))).err
     gone = (await run("check", *settings(service.refused_url, KNOBS))).err.splitlines()
     assert "  login: connection refused" in gone
     assert [line for line in gone if line.startswith("cause        Nothing listens at ")]

@@ -78,7 +78,7 @@ async def test_a_change_that_one_finds_the_other_has_without_asking(
     backend.on("rpc.discover", result(openrpc([*METHODS, replace(ADD, name="add_more")])))
     before = listings_of(backend)
     assert one.gateway is not None
-    assert await one.gateway.list_anew() == ""
+    assert await one.gateway.refresh_listings() == ""
     await until_lists(other, set(await one.tools()))
     assert "add_more" in await other.tools()
     assert listings_of(backend) == before + 1
@@ -170,7 +170,7 @@ async def test_while_redis_is_away_a_consent_is_refused_and_nothing_runs(
         assert [request.method for request in backend.requests].count("greet") == 0
         async with session.get(f"http://127.0.0.1:{gateway.admin_port}/readyz?verbose") as answer:
             assert answer.status == 200
-            assert "the store is away: ConnectionError" in await answer.text()
+            assert "the store is unavailable: ConnectionError" in await answer.text()
         server.start()
         await until(lambda: consent(client, state), lambda answer: answer.status != 503)
         assert [request.method for request in backend.requests].count("greet") == 1

@@ -27,7 +27,7 @@ Connect = Callable[..., Awaitable[Client]]
 
 FIELDS: Final = (
     "request_id", "trace_id", "http", "path", "status", "service", "era", "method", "tool", "client", "issuer",
-    "subject", "outcome", "ms", "service_ms",
+    "subject", "outcome", "ms", "service_ms", "address", "revision", "bytes_in", "bytes_out", "attempts",
 )  # fmt: skip
 ADD: Final = {"name": "add", "arguments": {"a": 2, "b": 3}}
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
@@ -52,6 +52,7 @@ async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(client: Clien
     line, answer = await call(client)
     whole, of_service = line.pop("ms"), line.pop("service_ms")
     assert whole > of_service > 0
+    assert line.pop("bytes_in") > line.pop("bytes_out") > 50
     assert line == {
         "request_id": answer.headers["X-Request-Id"],
         "trace_id": "",
@@ -66,7 +67,22 @@ async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(client: Clien
         "issuer": "",
         "subject": "",
         "outcome": "ok",
+        "address": "127.0.0.1",
+        "revision": "2026-07-28",
+        "attempts": 1,
     }
+
+
+@each("which, outcomes", [("off", []), ("failures", ["tool_not_found"]), ("all", ["ok", "tool_not_found"])])
+async def test_the_operator_chooses_which_requests_have_a_line(
+    which: str, outcomes: list[str], connect: Connect
+) -> None:
+    client = await connect(f"telemetry.log.requests={which}")
+    with capture_logs() as logs:
+        for name in ("add", "no_such_tool"):
+            params = {"name": name, "arguments": {"a": 2, "b": 3}}
+            await client.mcp(modern_request("tools/call", params), modern_headers("tools/call", name))
+    assert [line["outcome"] for line in lines_in(logs)] == outcomes
 
 
 @each(
@@ -186,14 +202,26 @@ async def test_a_refusal_and_an_unknown_tool_have_the_word_of_their_error(client
     ]
 
 
-async def test_a_batch_shows_its_first_failure(client: Client) -> None:
+@each("path", ["/jsonrpc", "/mcp"])
+async def test_each_message_of_a_batch_has_a_line_and_the_batch_has_one(client: Client, path: str) -> None:
+    names, method = ("void", "fail", "no_such", "void"), "tools/call" if path == "/mcp" else ""
     calls = [
-        {"jsonrpc": "2.0", "id": n, "method": name, "params": {}} for n, name in enumerate(("void", "fail", "void"))
+        {"jsonrpc": "2.0", "id": n, "method": method or name, "params": {"name": name} if method else {}}
+        for n, name in enumerate(names)
     ]
     with capture_logs() as logs:
-        await client.post("/jsonrpc", calls)
-    (line,) = lines_in(logs)
-    assert line["outcome"] == "execution_error"
+        answer = await client.post(path, [*calls, {"jsonrpc": "2.0"}], legacy_headers("2025-03-26"))
+    lines = lines_in(logs)
+    unknown = "tool_not_found" if method else "method_not_found"
+    assert [(line["method"], line["tool"], line["outcome"], line["status"]) for line in lines] == [
+        ("tools/call", "void", "ok", 0),
+        ("tools/call", "fail", "execution_error", 0),
+        ("tools/call", "no_such", unknown, 0),
+        ("tools/call", "void", "ok", 0),
+        ("", "", "invalid_request", 0),
+        ("batch", "", "ok", 200),
+    ]
+    assert {line["request_id"] for line in lines} == {answer.headers["X-Request-Id"]}
 
 
 LONG: Final = "\u202e\x1b[2J\x9b1m\u2028\n" + "A" * 5000
@@ -217,13 +245,12 @@ async def test_what_strangers_choose_is_cut_and_has_no_control_characters(client
 
 
 WRITE: Final = """
-import time
-from gateway.telemetry import logs, request_log
+from gateway.telemetry import logs, record as records
 logs.configure("info", {format!r})
 for path in ("/mcp", "/a b=c", "/half\\ud800"):
-    record = request_log.RequestRecord("id-1", "POST", path, "crm", "modern", "tools/call", "add", status=200)
+    record = records.Record("id-1", "POST", path, "crm", "modern", "tools/call", "add", status=200)
     record.client = "pro\\nbe"
-    request_log.write(record, time.perf_counter())
+    records.end(record)
 """
 
 
@@ -248,7 +275,8 @@ def test_a_line_of_text_leaves_out_what_is_not_known_and_quotes_what_has_spaces(
     plain, spaced, _ = written("text")
     assert re.fullmatch(
         r"\d\d:\d\d:\d\d info    request request_id=id-1 http=POST path=/mcp status=200 service=crm era=modern "
-        r"method=tools/call tool=add client='pro be' outcome=ok ms=[\d.]+ service_ms=0.0",
+        r"method=tools/call tool=add client='pro be' outcome=ok ms=[\d.]+ service_ms=0.0 "
+        r"bytes_in=0 bytes_out=0 attempts=0",
         plain,
     )
     assert "path='/a b=c'" in spaced

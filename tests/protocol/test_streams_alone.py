@@ -50,7 +50,7 @@ async def test_a_stream_goes_on_over_a_reload_and_keeps_nothing_alive_of_the_ser
         gc.collect()
         assert gone() is None
         backend.on("rpc.discover", result(openrpc([ADD])))
-        await gateway.list_anew()
+        await gateway.refresh_listings()
         assert (await stream.message())["method"] == CHANGED
 
 
@@ -66,7 +66,7 @@ async def test_a_reload_that_changes_what_is_listed_is_told_once(
         await begun(stream, era)
         await gateway.reload(settings(backend.url, knob))
         assert (await stream.message())["method"] == CHANGED
-        await gateway.list_anew()
+        await gateway.refresh_listings()
         await gateway.stop()
         assert [message for message in await stream.rest() if message.get("method") == CHANGED] == []
 

@@ -72,7 +72,7 @@ async def test_a_listing_that_is_asked_for_while_a_reload_swaps_its_service_is_h
     gateway = await start()
     backend.on("rpc.discover", Hang("nothing", result(openrpc([ADD]))))
     async with asyncio.timeout(PATIENCE):
-        asked = asyncio.create_task(gateway.list_anew())
+        asked = asyncio.create_task(gateway.refresh_listings())
         await backend.called("rpc.discover")
         await gateway.reload(settings(backend.url, OTHER))
         backend.release.set()

@@ -144,7 +144,7 @@ async def test_services_come_change_and_go_and_the_others_are_not_touched(sessio
                 assert (await calling(first, MODERN)).status == 404
                 await server.wait_until_listed()
                 assert (await calling(Client(session, server.port, "/news"), MODERN)).status == 200
-                await server.list_anew()
+                await server.refresh_listings()
                 await server.reload(several({"shop": {**made["shop"], "catalog": {"exclude": ["echo"]}}}))
                 assert (await stream.message())["method"] == "notifications/tools/list_changed"
 

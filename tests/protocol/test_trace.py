@@ -137,13 +137,14 @@ CALLS = {
 
 
 async def called(client: Client, surface: str, *headers: tuple[str, str]) -> tuple[Answer, dict[str, Any]]:
-    """The answer to a call with these headers of HTTP, and its line in the log."""
+    """The answer to a call with these headers of HTTP, and its line in the log: of a batch, that of the message."""
     path, body, own = CALLS[surface]
     with capture_logs() as logs:
         raw = json.dumps(body).encode()
         answer = await client.send("POST", path, raw, [*JSON.items(), *own.items(), *headers])
     assert answer.status == 200
-    (line,) = (line for line in logs if line["event"] == "request")
+    line, *whole = (line for line in logs if line["event"] == "request")
+    assert [one["method"] for one in whole] == (["batch"] if surface == "batch" else [])
     return answer, dict(line)
 
 

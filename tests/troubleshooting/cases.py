@@ -122,7 +122,7 @@ ACCESS: Final = (
     Case("A single sign-on redirects to its login page.", at("nginx", "/portal"), 3, "redirects to a login page"),
 )  # fmt: skip
 STATE: Final = (
-    Case("The service is in maintenance.", at("nginx", "/maintenance/"), 3, "Run this command again in 600 s"),
+    Case("The service is in maintenance.", at("nginx", "/maintenance/"), 3, "Try again in 600 s"),
     Case("The service fails, whatever is asked.", at("nginx", "/failing/"), 3, "Look into the log of the service."),
     Case("A proxy runs, and the service behind it does not.", at("nginx", "/away/"), 3, "A proxy answers"),
     Case("The service is slow, or hangs.", check("backend.url={frozen}", "backend.listing.timeout=1s"), 3, "in time"),

@@ -150,6 +150,6 @@ async def test_a_refresh_waits_no_longer_for_a_worker_that_hangs_than_until_it_i
     async with parent_of(2, tmp_path, looks) as parent:
         first, second = parent.workers
         os.kill(first.pid, signal.SIGSTOP)
-        refresh = asyncio.create_task(parent.list_anew())
+        refresh = asyncio.create_task(parent.refresh_listings())
         await looks.passes(SILENT + 2 * LOOK, second)
         assert await asyncio.wait_for(refresh, PATIENCE) == "worker 1: ended meanwhile; worker 2: refused"

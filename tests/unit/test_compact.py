@@ -85,7 +85,7 @@ def test_no_text_does_more_than_be_refused(raw: str) -> None:
     for text in (raw, mark + raw):
         with pytest.raises(InvalidToken) as caught:
             parse_compact(text)
-        assert mark not in caught.value.reason
+        assert mark not in str(caught.value)
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60), st.binary(min_size=1, max_size=60))

@@ -20,6 +20,7 @@ from gateway.listing.probe import DIALECTS
 from gateway.settings import CatalogSettings, Settings, ToolOverride, is_loopback
 from gateway.settings.paths import documents, knobs
 from tests.each import each
+from tests.house import LIMITS
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -92,7 +93,7 @@ def test_there_are_few_enough_knobs_to_read() -> None:
     """Each path once, whatever holds others included; a document is one."""
     paths = [path for path, _ in knobs()]
     assert len(paths) == len(set(paths))
-    assert len(paths) <= 111
+    assert len(paths) <= LIMITS[max(LIMITS)].knobs
 
 
 def test_a_document_is_described_below_the_knobs() -> None:

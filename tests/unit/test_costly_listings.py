@@ -94,8 +94,8 @@ class Names:
         self.detail = detail
         self.asked: list[str] = []
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
         question = json.loads(body)
         listed = question["method"] == introspection.LIST
@@ -105,9 +105,6 @@ class Names:
         result = self.names if listed else self.detail
         answer = {"jsonrpc": "2.0", "id": question["id"], "result": result}
         return Answer(200, {"Content-Type": "application/json"}, json.dumps(answer).encode())
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        raise AssertionError("an introspection gets no document")
 
     async def close(self) -> None: ...
 
@@ -159,18 +156,15 @@ class Answering:
         self.listing = listing
         self.answered = False
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
-        question = json.loads(body)
-        if question["method"] != self.method:
+        question = json.loads(body) if method == "POST" else {}
+        if question.get("method") != self.method:
             return Answer(404, {}, b"")
         answer = json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": self.listing}).encode()
         self.answered = True
         return Answer(200, {"Content-Type": "application/json"}, answer)
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        return Answer(404, {}, b"")
 
     async def close(self) -> None: ...
 

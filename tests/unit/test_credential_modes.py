@@ -11,7 +11,7 @@ import pytest
 from gateway.config.source import ConfigError, load_settings
 from gateway.credentials import AUTO, MODES, credential_modes
 from gateway.credentials.contract import credential_sections
-from gateway.credentials.none import NoCredential
+from gateway.credentials.fixed import NoCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.settings import Settings
 from tests.each import each
@@ -215,9 +215,9 @@ def test_what_everybody_is_shown_is_not_asked_for_in_a_callers_name(mode: str) -
     assert fault.endswith("use client_credentials, static, basic, digest, login, none")
 
 
-def test_a_mode_is_one_file_and_is_named_by_no_other() -> None:
-    files = {mode.__module__ for mode in MODES.values()}
-    assert len(files) == len(MODES)
+def test_a_mode_is_one_class_and_is_named_by_no_other_folder() -> None:
+    assert len(set(MODES.values())) == len(MODES)
+    assert {mode.__module__.rpartition(".")[0] for mode in MODES.values()} == {"gateway.credentials"}
     named = [
         f"{path.relative_to(GATEWAY)}:{node.lineno}: {node.value}"
         for path in GATEWAY.rglob("*.py")

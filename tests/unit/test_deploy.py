@@ -1,33 +1,25 @@
 """What is under deploy/ is valid for Kubernetes and agrees with the settings."""
 
-import asyncio
 import json
-import os
 import re
 import shutil
-import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import click
 import kubernetes_validate
 import pytest
 import yaml
 
-from gateway import __version__, cli
 from gateway.config.source import load_settings
 from gateway.credentials import credential_modes
-from gateway.credentials.none import NoCredential
-from gateway.http_server.accepting import listen
-from gateway.settings import Settings, is_loopback
+from gateway.credentials.fixed import NoCredential
+from gateway.settings import Settings
 from gateway.web.admin import AdminHandler
+from tests.image.dockerfile import DEPLOY, instructions, only
 from tests.kustomize import Resources, container_of, environment, render
-from tests.protocol.bounds import wide
 
 ROOT = Path(__file__).parents[2]
-DEPLOY = ROOT / "deploy"
 BASE = DEPLOY / "kubernetes" / "base"
 CONFIG = ROOT / "config" / "gateway.yaml"
 OLDEST_KUBERNETES = "1.30"  # the first that has the sleep of preStop
@@ -54,23 +46,6 @@ def settings(resources: Resources, container: dict[str, Any], tmp_path_factory: 
     file = tmp_path_factory.mktemp("etc") / "gateway.yaml"
     file.write_text(resources["ConfigMap"]["data"]["gateway.yaml"])
     return load_settings(file, environ=environment(container))
-
-
-def instructions() -> list[list[tuple[str, str]]]:
-    """The Dockerfile's instructions by stage; what comes before the first stage is stage 0."""
-    text = re.sub(r"^#.*\n", "", (DEPLOY / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", "")
-    stages: list[list[tuple[str, str]]] = [[]]
-    for line in filter(None, map(str.strip, text.splitlines())):
-        name, _, argument = line.partition(" ")
-        if name == "FROM":
-            stages.append([])
-        stages[-1].append((name, argument.strip()))
-    return stages
-
-
-def only(stage: list[tuple[str, str]], name: str) -> str:
-    (argument,) = [argument for known, argument in stage if known == name]
-    return argument
 
 
 def seconds_to_stop(settings: Settings) -> float:
@@ -152,10 +127,13 @@ def test_ports_are_those_of_the_settings(resources: Resources, container: dict[s
 
 
 def admin(unready: str | None) -> AdminHandler:
-    async def renew() -> str:
+    async def refresh_listings() -> str:
         return ""
 
-    return AdminHandler(lambda: unready, tuple, renew)
+    async def metrics(accept: str) -> tuple[bytes, str]:
+        return accept.encode(), "text/plain"
+
+    return AdminHandler(lambda: unready, tuple, refresh_listings, metrics)
 
 
 def test_probes_ask_for_paths_of_the_admin_port(container: dict[str, Any]) -> None:
@@ -244,94 +222,3 @@ def test_the_overlay_of_the_page_is_good(tmp_path: Path) -> None:
     assert loaded.server.host == "0.0.0.0"
     assert loaded.server.trusted_proxies
     assert [issuer.issuer for issuer in loaded.auth.issuers] == ["https://login.mysite.org"]
-
-
-# Image
-
-
-def test_every_stage_is_made_from_the_base_that_the_build_names() -> None:
-    before, *stages = instructions()
-    name, _, base = only(before, "ARG").partition("=")
-    assert name == "BASE"
-    assert "." not in base.partition("/")[0] or "/" not in base, "a registry host"
-    assert [only(stage, "FROM").partition(" ")[0] for stage in stages] == ["${BASE}", "${BASE}"]
-
-
-def test_the_image_is_nobodys_and_stops_on_sigterm() -> None:
-    final = instructions()[-1]
-    assert only(final, "USER") == "65532:65532"
-    assert only(final, "STOPSIGNAL") == "SIGTERM"
-    assert {"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"} <= set(only(final, "ENV").split())
-    assert not [argument for name, argument in final if name == "RUN"]
-    assert int(only(final, "EXPOSE")) == load_settings(CONFIG, ["backend.credentials.mode=none"], {}).server.port
-
-
-def test_the_image_starts_the_program_without_a_shell() -> None:
-    final = instructions()[-1]
-    (program,) = json.loads(only(final, "ENTRYPOINT"))
-    assert program in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    command, *arguments = json.loads(only(final, "CMD"))
-    with click.Context(cli.main) as group:
-        made = cli.main.get_command(group, command)
-    assert made is not None
-    context = made.make_context(command, arguments)
-    assert context.params["named"] == (Path("/etc/gateway/gateway.yaml"),)
-
-
-async def test_the_health_check_tells_a_live_gateway_from_a_dead_one() -> None:
-    python, *arguments = json.loads(only(instructions()[-1], "HEALTHCHECK").partition(" CMD ")[2])
-    assert python == "python"
-
-    async def status(port: int | None) -> int:
-        surroundings = {**os.environ, "HTTP_PROXY": "http://127.0.0.1:9", "GATEWAY__SERVER__ADMIN_PORT": str(port)}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *arguments, env=surroundings, stderr=asyncio.subprocess.DEVNULL
-        )
-        return await process.wait()
-
-    port = await listen(admin("not ready"), "127.0.0.1", 0, wide())
-    assert await status(port.number) == 0
-    await port.close()
-    assert await status(port.number) != 0
-
-
-def test_the_build_gets_what_it_copies_and_nothing_else() -> None:
-    copied = set()
-    for name, argument in instructions()[1]:
-        if name == "COPY":
-            copied |= {source.removesuffix("/") for source in argument.split()[:-1]}
-    lines = (ROOT / ".dockerignore").read_text().splitlines()
-    assert "*" in lines
-    assert {line.removeprefix("!") for line in lines if line.startswith("!")} == copied
-    assert all((ROOT / name).exists() for name in copied)
-
-
-def test_images_are_named_after_the_version(container: dict[str, Any]) -> None:
-    image = f"jsonrpc-mcp-gateway:{__version__}"
-    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["gateway"]
-    assert service["image"] == image
-    assert service["build"]["args"]["VERSION"] == __version__
-    assert container["image"] == image
-
-
-# Compose
-
-
-def test_compose_has_a_backend_by_environment_and_is_published_on_loopback_only() -> None:
-    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["gateway"]
-    given = {
-        name: re.sub(r"^\$\{BACKEND_URL:\?.*\}$", "http://backend/jsonrpc", value)
-        for name, value in service["environment"].items()
-    }
-    settings = load_settings(CONFIG, environ=given)
-    assert settings.backend.url == "http://backend/jsonrpc"
-    assert settings.auth.mode == "off"
-    assert is_loopback(settings.server.admin_host), "where the health check of the image asks"
-    assert service["ports"] == [f"127.0.0.1:{settings.server.port}:{settings.server.port}"]
-    assert float(service["stop_grace_period"].removesuffix("s")) > seconds_to_stop(settings)
-    assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    (volume,) = service["volumes"]
-    assert volume.endswith(":/etc/gateway:ro")
-    assert (DEPLOY / "../config").samefile(CONFIG.parent)

@@ -18,14 +18,14 @@ from typing import Any, Final, NamedTuple
 
 from gateway.catalog.names import NAME_RULES
 from gateway.cli import HINTS
-from gateway.cli.store_check import CAUSES
+from gateway.diagnosis.store import CAUSES
 from tests.each import each
 from tests.unit.test_structure import MODULES, path_of
 
 # Names that an expression is made of at run time, with what they may stand for.
 MADE_OF: Final[Mapping[str, list[dict[str, Any]]]] = {
     "gateway.cli": [{"fault": fault} for fault in HINTS],
-    "gateway.cli.store_check": [{"row": row} for row in CAUSES],
+    "gateway.diagnosis.store": [{"row": row} for row in CAUSES],
     "gateway.catalog.names": [{"self": rule} for rule in NAME_RULES.values()],
     "gateway.catalog.curation": [{"together": translate("*a*b?[cd]*")}],
 }
@@ -185,7 +185,7 @@ def test_expressions_are_found_wherever_they_are_written() -> None:
     patterns = [str(expression) for expression in expressions()]
     assert len(patterns) > 50
     for known in (
-        "request_log: '(?!ff|00.{54})",
+        "trace_context: '(?!ff|00.{54})",
         "authenticator: \"([A-Za-z0-9!#$%&'*+.^_`|~-]+) +([A-Z",
     ):
         assert any(known in pattern for pattern in patterns), known

@@ -32,9 +32,18 @@ async def call_that_raises(error: BaseException, cause: BaseException | None = N
             raise error from cause
 
     parts: Any = Parts()
-    access, budget = Access(Auth(mode="off"), per_caller=False), CallBudget(MemoryStore(), "10/minute")
-    limit, validators, unused = ConcurrencyLimit(), ValidatorCache(), parts
-    invocation = Invocation(parts, parts, validators, unused, access, budget, unused, limit, {}, NameStyle.MCP)
+    invocation = Invocation(
+        discovery=parts,
+        forwarder=parts,
+        validators=ValidatorCache(),
+        input_requests=parts,
+        access=Access(Auth(mode="off"), per_caller=False),
+        budget=CallBudget(MemoryStore(), "10/minute"),
+        listings=parts,
+        concurrency=ConcurrencyLimit(),
+        builtin={},
+        name_style=NameStyle.MCP,
+    )
     call = await invocation.prepare(ANONYMOUS, "drop", {})
     return await call.execute()
 

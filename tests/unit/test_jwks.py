@@ -45,7 +45,9 @@ class Web:
             self.members.setdefault(kid, jwk(kid))
         self.documents[JWKS] = {"keys": [self.members[kid] for kid in kids]}
 
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
         self.fetches.append(url)
         if self.gate is not None:
             await self.gate.wait()

@@ -75,13 +75,10 @@ class OneListing:
     def __init__(self, document: Json) -> None:
         self.body = jsonrpc.encode({"jsonrpc": "2.0", "result": document})
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
         return Answer(200, {"Content-Type": "application/json"}, self.body)
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        raise AssertionError("the listing comes by a call")
 
     async def close(self) -> None: ...
 

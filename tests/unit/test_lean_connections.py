@@ -44,7 +44,7 @@ async def transport_to(backend: ScriptedBackend) -> AsyncIterator[LeanTransport]
 
 
 async def post(transport: LeanTransport, url: str, timeout: float = 10) -> int:
-    return (await transport.post(url, CALL, {}, timeout=timeout, max_bytes=100_000)).status
+    return (await transport.request("POST", url, CALL, {}, timeout=timeout, max_bytes=100_000)).status
 
 
 @by_hand
@@ -106,7 +106,7 @@ async def test_a_connection_whose_request_was_not_read_is_not_used_again() -> No
         body = b"x" * 20_000_000
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         for _ in range(2):
-            exchange = asyncio.create_task(transport.post(url, body, {}, timeout=10, max_bytes=1000))
+            exchange = asyncio.create_task(transport.request("POST", url, body, {}, timeout=10, max_bytes=1000))
             connection, _ = await loop.sock_accept(listener)
             accepted.append(connection)
             await loop.sock_sendall(connection, b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")

@@ -12,7 +12,7 @@ from gateway import jsonrpc
 from gateway.errors import Overloaded
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.jsonrpc.bounds import memory_cost
-from gateway.telemetry.request_log import ExchangeMemory
+from gateway.telemetry.exchange_memory import ExchangeMemory
 
 SIZE: Final = 200_000
 PARTS: Final = (

@@ -26,7 +26,7 @@ async def names(monkeypatch: pytest.MonkeyPatch) -> Names:
 async def status(url: str, reach: Reach) -> int:
     outbound = Outbound(reach=reach)
     try:
-        return (await outbound.get(url, {}, timeout=5, max_bytes=1000)).status
+        return (await outbound.request("GET", url, b"", {}, timeout=5, max_bytes=1000)).status
     finally:
         await outbound.close()
 
@@ -70,7 +70,9 @@ async def test_the_repr_of_a_pool_says_where_it_connects_to_and_shows_no_path(ba
     outbound = Outbound(connections=7)
     assert repr(outbound) == "<Outbound to nothing yet, at most 7 connections>"
     for number in range(4):
-        await outbound.get(f"http://localhost:{backend.port}/{number}?token=t0k3n", {}, timeout=5, max_bytes=1000)
+        await outbound.request(
+            "GET", f"http://localhost:{backend.port}/{number}?token=t0k3n", b"", {}, timeout=5, max_bytes=1000
+        )
     assert repr(outbound) == f"<Outbound to localhost:{backend.port}, at most 7 connections>"
     await outbound.close()
     assert repr(outbound) == f"<Outbound to localhost:{backend.port}, closed>"

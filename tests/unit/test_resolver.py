@@ -29,7 +29,7 @@ async def names(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Names]:
 
 
 async def status(outbound: Outbound, host: str, port: int, timeout: float = PATIENCE) -> int:
-    return (await outbound.get(f"http://{host}:{port}/", {}, timeout=timeout, max_bytes=1000)).status
+    return (await outbound.request("GET", f"http://{host}:{port}/", b"", {}, timeout=timeout, max_bytes=1000)).status
 
 
 async def test_look_ups_that_hang_take_no_thread_from_others_and_are_bounded(names: Names) -> None:

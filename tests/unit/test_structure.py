@@ -42,7 +42,7 @@ HOMES = {
     "aiohttp.web": ("aiohttp_app",),
     "aiohttp": ("http_client.session", "http_client.digest"),
     "jwt": ("auth",),
-    "cryptography": ("auth", "signing"),
+    "cryptography": ("auth", "signing", "http_client.tls"),
     "yaml": ("config.strict_yaml", "cli", "listing.documents", "listing.static"),
     "httptools": ("http_client.lean_connection", "http_server.request_reader"),
     "msgspec": ("jsonrpc",),
@@ -53,6 +53,7 @@ HOMES = {
     "uvloop": ("cli",),
     "tomlkit": ("cli.client_entries",),
     "redis": ("store",),
+    "prometheus_client": ("telemetry.metrics",),
     "pydantic": ("settings", "units", "config.source", "cli.config_reference"),
 }
 EVERYWHERE = {"msgspec.Struct", "msgspec.field", "msgspec.structs"}

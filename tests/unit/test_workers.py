@@ -15,6 +15,7 @@ from gateway.http_server.accepting import bind
 from gateway.process.link import VARIABLE, NotAWorker, inherit
 from gateway.process.parent import Parent
 from gateway.process.worker import Worker
+from gateway.telemetry.merging import Totals
 from tests.parent import (
     GROUND,
     MANY,
@@ -110,7 +111,7 @@ async def test_each_failure_in_a_row_waits_longer_for_the_next_start_and_the_fir
 
 async def test_a_refresh_says_which_worker_failed(tmp_path: Path) -> None:
     async with parent_of(2, tmp_path) as parent:
-        assert await parent.list_anew() == "worker 2: refused"
+        assert await parent.refresh_listings() == "worker 2: refused"
 
 
 async def test_who_gives_up_a_refresh_leaves_the_workers_ready(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ async def test_who_gives_up_a_refresh_leaves_the_workers_ready(tmp_path: Path) -
         first, second = parent.workers
         os.kill(first.pid, signal.SIGSTOP)
         os.kill(second.pid, signal.SIGSTOP)
-        refresh = asyncio.create_task(parent.list_anew())
+        refresh = asyncio.create_task(parent.refresh_listings())
         for _ in range(5):  # turns, until both are told
             await asyncio.sleep(0)
         refresh.cancel()
@@ -128,13 +129,13 @@ async def test_who_gives_up_a_refresh_leaves_the_workers_ready(tmp_path: Path) -
         dead = second.pid
         second.kill()
         await until(lambda: second.pid not in (0, dead) and second.unready() is None)
-        assert await parent.list_anew() == "worker 2: refused"
+        assert await parent.refresh_listings() == "worker 2: refused"
 
 
 async def test_a_worker_that_is_to_stop_as_it_begins_to_start_ends(tmp_path: Path) -> None:
     command = (sys.executable, "-S", "-c", SCRIPT, str(tmp_path))
     for turns in range(6):
-        worker = Worker(1, await bind("127.0.0.1", 0), command, lambda failures: 0.01, lambda: True)
+        worker = Worker(1, await bind("127.0.0.1", 0), command, lambda failures: 0.01, lambda: True, Totals())
         running = asyncio.create_task(worker.keep_running(must_serve=False))
         for _ in range(turns):
             await asyncio.sleep(0)

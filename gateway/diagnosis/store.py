@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.cli.options import UNUSABLE, fail
-from gateway.diagnosis.no_listing import Diagnosis
+from gateway.diagnosis.trouble import Diagnosis
 from gateway.settings.store import StoreSettings
-from gateway.store import StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 
 CAUSES: Final = (
@@ -28,32 +26,29 @@ CAUSES: Final = (
 _LATE: Final = "no answer within"
 
 
-async def store_state(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
-    """Return whether the store answers, and what to do where it does not. One that cannot be used ends the program. One
-    that answers late is no failure: a gateway starts without it."""
-    away = await _away(settings)
-    if _LATE in away:  # on a busy machine, even a refusal may come late
-        away = await _away(settings)
+async def check_store(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
+    """Return whether the store answers, and what to do where it does not. A late response is no failure: a gateway
+    starts without the store. Raises :class:`~gateway.store.StoreFault` for settings that no store can be made of."""
+    reason = await _why_unavailable(settings)
+    if _LATE in reason:  # on a busy machine, even a refusal may come late
+        reason = await _why_unavailable(settings)
     if not settings.is_shared:
         return f"in memory: {PER_PROCESS} are of each process", None
-    said = f"{settings.url} {re.sub('^the store |[A-Za-z]+Error: ', '', away) or 'answers'}"  # no names of Python's
-    if not away or _LATE in away:
+    said = f"{settings.url} {re.sub('^the store |[A-Za-z]+Error: ', '', reason) or 'answers'}"  # no names of Python's
+    if not reason or _LATE in reason:
         return said, None
-    words, cause, step = next(row for row in CAUSES if re.search(row[0], away))
+    words, cause, step = next(row for row in CAUSES if re.search(row[0], reason))
     how, other = ("without", "redis") if settings.url.startswith("rediss") else ("with", "rediss")
     url = re.sub("^rediss?", other, settings.url)
-    if not words and re.search("^$|Authentication|NoPermission|certificate", await _away(settings, url)):
+    if not words and re.search("^$|Authentication|NoPermission|certificate", await _why_unavailable(settings, url)):
         cause, step = f"It speaks Redis {how} TLS.", f"Set store.url to {url}"
     return said, Diagnosis(cause, step.format(re.split("[/,]", settings.url)[2]))
 
 
-async def _away(settings: StoreSettings, url: str = "") -> str:
+async def _why_unavailable(settings: StoreSettings, url: str = "") -> str:
     """Return why the store does not answer, "" where it does."""
-    try:
-        store = make_store(settings.model_copy(update={"url": url or settings.url}))
-        await store.open()
-    except StoreFault as fault:
-        fail(UNUSABLE, f"store.url: {fault}")
-    away = store.problem.cause
+    store = make_store(settings.model_copy(update={"url": url or settings.url}))
+    await store.open()
+    reason = store.problem.cause
     await store.close()
-    return away
+    return reason

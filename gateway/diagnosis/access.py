@@ -1,4 +1,4 @@
-"""Show what an access token says beside what the service wants. Nothing of it is verified here."""
+"""Find out why callers are not let in: what issuers publish, and what a token says. No token is verified here."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from gateway.auth import compact
+from gateway.auth.access import Access
 from gateway.auth.claims import IssuerPolicy, check_token_kind, claim_at, issuer_policy
 from gateway.auth.compact import InvalidToken
+from gateway.auth.issuers import IntrospectionVerifier, Issuers
+from gateway.auth.jwks import FetchFailed
+from gateway.auth.keys import KeySet
+from gateway.auth.metadata import ANOTHER_ISSUER
 from gateway.auth.presets import PRESETS
+from gateway.catalog.curation import list_some
 from gateway.settings import ServiceSettings
 from gateway.text import excerpt
 
@@ -33,6 +39,61 @@ _UNREAD: Final = {
     "half": "It is not whole: copy its three parts.",
 }
 _ID_TOKEN: Final = {"nonce", "at_hash", "c_hash"}
+_UNREACHABLE: Final = ("HTTP 5", "connection refused", "no answer", "cannot be resolved")
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerFinding:
+    """Hold what an issuer publishes: its ``keys``, or the ``endpoint`` that introspects each token. With a ``fault``
+    its callers cannot get in, "" where there is none."""
+
+    keys: KeySet | None = None
+    endpoint: str = ""
+    fault: str = ""
+
+
+async def check_issuer(settings: ServiceSettings, policy: IssuerPolicy, issuers: Issuers) -> IssuerFinding:
+    """Return what the issuer of ``policy`` publishes now."""
+    issuer, keys, found = policy.issuer, issuers.keys[policy.issuer.issuer], None
+    try:
+        if issuer.introspects:
+            verifier = IntrospectionVerifier(policy, keys, issuers.outbounds[issuer.issuer])
+            return IssuerFinding(endpoint=await verifier.endpoint())
+        await keys.refresh()
+        found = keys.keys
+        if found is not None:
+            await keys.get_metadata()
+        fault = keys.failure
+    except FetchFailed as error:
+        fault = str(error)
+        if found is not None:
+            fault = f"{fault}; clients that log in refuse it" if ANOTHER_ISSUER in fault else ""
+    return IssuerFinding(found, fault=_issuer_fault(settings, policy, fault) if fault else "")
+
+
+def _issuer_fault(settings: ServiceSettings, policy: IssuerPolicy, text: str) -> str:
+    """Return what is wrong with an issuer, and what to do about it."""
+    knob = settings.knob(f"auth.issuers.{settings.auth.issuers.index(policy.issuer)}")
+    if any(words in text for words in _UNREACHABLE):
+        step = f"start the issuer or look into its log, or correct {knob}"
+    elif policy.issuer.metadata.jwks_uri is not None:
+        step = f"correct {knob}.metadata.jwks_uri, the address of its keys"
+    else:
+        step = f"{knob}.issuer must be the iss of its tokens: no address of keys, metadata or a login page"
+    return f"{policy.issuer.issuer}: {text}; {step}"
+
+
+def challenge_warning(settings: ServiceSettings, access: Access) -> str:
+    """Return for which clients the scopes that a client without a token learns of are not enough, "" for none."""
+    first = access.challenged_scopes()
+    later = [scope for scope in access.supported_scopes if scope not in first]
+    if not (first and later):  # where none is asked for, clients ask for all
+        return ""
+    return (
+        f"{settings.knob('auth.scopes.challenge')} is least: clients first ask for {' '.join(first)}, not for "
+        f"{list_some(later)}; where an issuer holds a client to the scopes that it registered with, clients that "
+        "register themselves need all"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +107,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TokenReport:
-    """Hold what a token says. ``refusal`` is why it is not accepted, "" where it is. ``preset`` is the one that would
-    accept it, "" where the configured one fits or none does. ``rows`` are empty for an opaque token, which only its
-    issuer can read. ``next`` is what to do, "" where the token is accepted."""
+    """Hold what a token says: no ``rows`` where it is opaque. ``refusal`` is why it is not accepted, ``next`` what to
+    do then, ``preset`` one that would accept it; each is "" where there is none."""
 
     rows: tuple[Row, ...]
     refusal: str = ""

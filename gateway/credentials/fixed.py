@@ -1,0 +1,91 @@
+"""Send the same for every caller: nothing, fixed headers or keys, or a user name and a password."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+from gateway.backend.request_parts import RequestParts
+from gateway.credentials.contract import Credential, CredentialModes, parts_to_send
+from gateway.credentials.grants import TokenClient
+from gateway.model import Caller
+from gateway.settings import ServiceSettings
+
+
+class FixedCredential(Credential):
+    """Send the same for every caller: subclasses set ``_parts``."""
+
+    _parts = RequestParts()
+
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        return self._parts
+
+
+class NoCredential(FixedCredential):
+    """Send no credential: for services that know no users."""
+
+    name = "none"
+    shows = "no credential"
+
+
+class StaticCredential(FixedCredential):
+    """Send what the settings say: headers, or a key elsewhere in the request."""
+
+    name = "static"
+    shows = "fixed headers or keys, the same for every caller"
+    sends_own_secret = True
+    needs = (("send",),)
+    refuses = ("login",)
+
+    def __init__(self, tokens: TokenClient) -> None:
+        super().__init__(tokens)
+        self._parts = parts_to_send(self._settings.send, self._given())
+
+
+class BasicCredential(FixedCredential):
+    """Send a user name and a password in UTF-8 (RFC 7617)."""
+
+    name = "basic"
+    shows = "a user name and a password (RFC 7617), the same for every caller"
+    sends_own_secret = True
+    needs = (("user",), ("password",))
+    refuses = ("login",)
+
+    def __init__(self, tokens: TokenClient) -> None:
+        super().__init__(tokens)
+        given = self._given()
+        pair = base64.b64encode(f"{given['user']}:{given['password']}".encode()).decode()
+        self._parts = parts_to_send(self._settings.send, given, headers={"Authorization": f"Basic {pair}"})
+
+    @classmethod
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
+        yield from _colon_faults(settings)
+
+
+class DigestCredential(FixedCredential):
+    """Answer the service's challenge with a user name and a password (RFC 7616). The response depends on the challenge
+    and on the connection, so the HTTP client computes it (:mod:`gateway.http_client.digest`)."""
+
+    name = "digest"
+    shows = "an answer to the service's challenge (HTTP Digest, RFC 7616)"
+    answers_challenges = True
+    needs = (("user",), ("password",))
+    refuses = ("login",)
+
+    def __init__(self, tokens: TokenClient) -> None:
+        super().__init__(tokens)
+        given = self._given()
+        self._parts = parts_to_send(self._settings.send, given, known_secrets=(str(given["password"]),))
+
+    @classmethod
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
+        if modes.calls is not modes.listing:
+            where = settings.knob("backend.listing.credentials.mode")
+            yield f"{where}: with {cls.name} for one of listing and calls, both need it; leave this at auto"
+        yield from _colon_faults(settings)
+
+
+def _colon_faults(settings: ServiceSettings) -> Iterator[str]:
+    """Yield a fault where the service would take a part of the user name for the password."""
+    if ":" in (settings.backend.credentials.user or ""):
+        yield f"{settings.knob('backend.credentials.user')}: must have no colon (RFC 7617 §2, RFC 7616 §3.4)"

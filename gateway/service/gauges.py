@@ -1,0 +1,48 @@
+"""Say what the gauges and counters of one service are now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from gateway.auth.jwks import MAX_STALE
+from gateway.service.mount import Mount
+from gateway.service.service import Service
+from gateway.telemetry.cells import Key
+
+
+def service_gauges(service: Service, mount: Mount) -> Iterator[tuple[Key, float]]:
+    """Yield each value by its family and labels. There is no line for what is not known."""
+    gate, name, discovery = service.learned.gate, service.name, service.discovery
+    queue, breaker = gate.queue, gate.breaker
+    values: dict[str, float] = {
+        "service_available": not discovery.problems[0].cause,
+        "queue_length": queue.waiting,
+        "slots_in_use": queue.in_use,
+        "slots": queue.size + queue.listing_slots,
+        "breaker_open": breaker.open_circuits,
+        "breaker_openings_total": breaker.openings,
+        "streams_open": mount.streams.total,
+        "sessions_open": mount.subscriptions.sessions,
+    }
+    if (catalog := discovery.current()) is not None:
+        age = discovery.age()
+        values |= {
+            "catalog_tools": len(catalog.tools),
+            "catalog_quarantined": len(catalog.quarantined),
+            "catalog_pin_drift": sum(method.held_by_pin for method in catalog.quarantined),
+            "catalog_age_seconds": age,
+            "catalog_last_refresh_timestamp_seconds": time.time() - age,
+        }
+    for what, value in values.items():
+        yield (f"mcp_gateway_{what}", name), value
+    for result in ("ok", "failed"):
+        yield ("mcp_gateway_catalog_refreshes_total", name, result), discovery.refreshes[result]
+    for issuer, keys in service.auth.issuers.keys.items():
+        if keys.age is not None:
+            yield ("mcp_gateway_issuer_keys_age_seconds", name, issuer), keys.age
+        if not keys.issuer.introspects:
+            yield ("mcp_gateway_issuer_keys_max_age_seconds", name, issuer), MAX_STALE
+    if service.certificate_end is not None:
+        file = service.settings.backend.tls.cert_file or ""
+        yield ("mcp_gateway_certificate_expiry_seconds", name, file), service.certificate_end

@@ -1,0 +1,263 @@
+"""Write the audit: a JSON line for each invocation of a tool that ran or may have run, and for each refused one.
+
+docs/audit.md says what the lines mean, ``config/audit.schema.json`` what form they have. With ``required``, a line
+``begun`` is in the file before the call is sent, so that a process that is killed loses no call that was begun.
+No token gets here: of a caller the line has what its token says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeAlias
+
+import structlog
+
+from gateway import jsonrpc
+from gateway.errors import AuditUnavailable
+from gateway.settings.server import AuditSettings
+from gateway.telemetry.logs import Lines
+from gateway.telemetry.record import CALL, OK, SINKS, Record, new_id
+from gateway.telemetry.trace_context import trace_id
+
+VERSION: Final = 1
+"""The version of ``config/audit.schema.json``. A member that is new does not change it."""
+STDOUT: Final = "stdout"
+MAX_ARGUMENTS: Final = 16 * 1024
+"""Bytes of a call's arguments as JSON. Of larger ones a line has the digest and the size."""
+WRITE_TIMEOUT: Final = 5.0
+"""Seconds that a call waits for its line ``begun``."""
+MASK: Final = "***"
+_SECRET_NAME: Final = re.compile(
+    r"(?i)passw|passphrase|secret|token|api_?-?key|authori[sz]ation|credential|private_?-?key|cookie|session_?-?id"
+)
+_SIGNED_TOKEN: Final = re.compile(r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]*")
+"""A signed token (RFC 7515 §3.1), wherever it stands in a text."""
+
+Shown: TypeAlias = Literal["none", "digest", "named", "all"]
+
+log = structlog.get_logger()
+
+
+class Audit:
+    """Write to the file ``to``, or to standard output. ``shown`` says what a line has of the arguments. With
+    ``required`` a call is not sent before its line ``begun`` is written. Raises :class:`OSError` where the file cannot
+    be opened and written."""
+
+    def __init__(self, to: str, shown: Shown = "none", *, required: bool = False) -> None:
+        self.required = required
+        self._unwritten = 0
+        self._to = to
+        self._shown = shown
+        self._torn = False
+        self._descriptor = os.dup(1) if to == STDOUT else _open(to)
+        try:
+            _write(self._descriptor, self._line("opened", {"process": os.getpid()}))
+        except OSError:
+            os.close(self._descriptor)
+            raise
+        is_pipe = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        self._lines = Lines(self._descriptor, self._lost_line, shares=is_pipe)
+        self._writer = ThreadPoolExecutor(1, "audit")
+
+    def __repr__(self) -> str:
+        return f"<Audit to {self._to}, {self.lost} lines lost>"
+
+    @property
+    def lost(self) -> int:
+        """Return how many lines could not be written."""
+        return self._unwritten + self._lines.lost
+
+    def note_call(self, record: Record, method: str, arguments: Mapping[str, Any], named: Collection[str]) -> None:
+        """Note the service's ``method``, and what the line will have of the arguments: they may be gone at the end.
+        ``named`` are the arguments whose values ``named`` shows."""
+        record.rpc_method = method
+        if self._shown != "none":
+            record.arguments = _shown_arguments(self._shown, arguments, named)
+
+    async def begin(self, record: Record) -> None:
+        """Write the line ``begun`` of a call that is about to be sent. Raise :class:`AuditUnavailable` where that
+        fails, or takes longer than :data:`WRITE_TIMEOUT`."""
+        record.call_id = new_id()
+        line = self._line("begun", _fields(record))
+        try:
+            async with asyncio.timeout(WRITE_TIMEOUT):
+                await asyncio.wrap_future(self._writer.submit(self._write_whole, line))
+        except (OSError, TimeoutError) as error:
+            record.call_id = ""
+            log.error("a call is refused, because the audit cannot be written", reason=_reason(error), file=self._to)
+            raise AuditUnavailable(retry_after=int(WRITE_TIMEOUT)) from None
+
+    def end(self, record: Record) -> None:
+        """Write the line of a call that has ended, or was refused."""
+        if record.method != CALL:
+            return
+        ended = {
+            "outcome": record.outcome or OK,
+            "sent": bool(record.exchanges),
+            "ms": int(record.seconds * 100_000) / 100,
+        }
+        line = self._line("ended" if record.call_id else "call", {**_fields(record), **ended})
+        if self.required:
+            self._writer.submit(self._write_whole, line).add_done_callback(self._note_written)
+        else:
+            self._lines.put(line)
+
+    def reopen(self) -> None:
+        """Open the file anew, which a rotation renamed. What was written before stays in the old file. Where it cannot
+        be opened, the lines go on into the old one, and the log says so."""
+        if self._to == STDOUT:
+            return
+        try:
+            descriptor = _open(self._to)
+        except OSError as error:
+            log.error(
+                "the audit cannot be opened anew, and goes on in the old file", reason=_reason(error), file=self._to
+            )
+            return
+        os.dup2(descriptor, self._descriptor, inheritable=False)  # at once, for a thread that is writing
+        os.close(descriptor)
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        self._writer.shutdown(wait=True)
+        self._lines.close()
+        os.close(self._descriptor)
+
+    def _line(self, event: str, fields: Mapping[str, Any]) -> bytes:
+        line = {"version": VERSION, "time": datetime.now(UTC), "event": event, **fields}
+        try:
+            return jsonrpc.encode(line)
+        except ValueError:  # a lone surrogate
+            return jsonrpc.encode(
+                {name: str(value).encode("utf-8", "replace").decode() for name, value in line.items()}
+            )
+
+    def _lost_line(self, lines: int) -> str:
+        log.error("lines of the audit were lost, they could not be written", lines=lines)
+        return self._line("lost", {"lines": lines}).decode()
+
+    def _write_whole(self, line: bytes) -> None:
+        """Write a line. Raise :class:`OSError` where it is not all written; the next line then begins anew."""
+        whole = (b"\n" if self._torn else b"") + line + b"\n"
+        written = os.write(self._descriptor, whole)
+        self._torn = written < len(whole) and (self._torn or written > 0)
+        if written < len(whole):
+            raise OSError("the line was not written whole")
+
+    def _note_written(self, written: Future[None]) -> None:
+        if error := written.exception():
+            self._unwritten += 1
+            log.error("the end of a call is not in the audit", reason=_reason(error), file=self._to)
+
+
+_audit: Audit | None = None
+
+
+class AuditFault(Exception):
+    """Raised where the audit cannot be written at the start. Its text names the knob and the remedy."""
+
+
+def start(knobs: AuditSettings) -> None:
+    """Have every record that ends from now on reach the audit of these settings, if they name one. Raises
+    :class:`AuditFault`."""
+    global _audit
+    if knobs.to is None:
+        return
+    stop()
+    try:
+        _audit = Audit(knobs.to, knobs.arguments, required=knobs.required)
+    except OSError as error:
+        raise AuditFault(
+            f"telemetry.audit.to: {knobs.to}: {_reason(error)}. Name a file that this user may write, in a folder that "
+            "exists, on a disk with room"
+        ) from None
+    SINKS.append(_audit.end)
+
+
+def stop() -> None:
+    """Write what waits, and end the audit, if there is one."""
+    global _audit
+    if _audit is not None:
+        SINKS.remove(_audit.end)
+        _audit.close()
+        _audit = None
+
+
+def current() -> Audit | None:
+    """Return the audit of this process, if there is one."""
+    return _audit
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    consent: dict[str, Any] | None = None
+    if record.consent:
+        consent = {"subject": record.subject, "time": datetime.fromtimestamp(record.consent, UTC)}
+    line: dict[str, Any] = {
+        "request_id": record.request_id,
+        "trace_id": trace_id(record.trace) if record.trace else "",
+        "service": record.service,
+        "surface": record.surface,
+        "tool": record.tool[:MAX_NAME],
+        "method": record.rpc_method,
+        "issuer": record.issuer,
+        "subject": record.subject,
+        "client_id": record.client_id,
+        "client": record.client if isinstance(record.client, str) else "",
+        "address": record.address,
+        "consent": consent,
+    }
+    if record.call_id:
+        line["call_id"] = record.call_id
+    if record.arguments is not None:
+        line["arguments"] = record.arguments
+    return line
+
+
+MAX_NAME: Final = 128
+"""Characters of a tool's name, which may be one that a stranger made up."""
+
+
+def _shown_arguments(shown: Shown, arguments: Mapping[str, Any], named: Collection[str]) -> Mapping[str, Any]:
+    if shown == "digest":
+        return _digest(jsonrpc.encode_canonical(arguments))
+    chosen = arguments if shown == "all" else {name: arguments[name] for name in named if name in arguments}
+    cleaned: dict[str, Any] = _clean(chosen)
+    raw = jsonrpc.encode(cleaned)
+    return cleaned if len(raw) <= MAX_ARGUMENTS else _digest(jsonrpc.encode_canonical(arguments))
+
+
+def _digest(canonical: bytes) -> dict[str, Any]:
+    """Return the SHA-256 of arguments as JSON with sorted members, and its size in bytes."""
+    return {"sha256": hashlib.sha256(canonical).hexdigest(), "bytes": len(canonical)}
+
+
+def _clean(value: Any) -> Any:
+    """Return a value without those of members whose names say that they are secret, and without signed tokens."""
+    if isinstance(value, Mapping):
+        return {name: MASK if _SECRET_NAME.search(name) else _clean(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(member) for member in value]
+    return _SIGNED_TOKEN.sub(MASK, value) if isinstance(value, str) else value
+
+
+def _open(path: str) -> int:
+    # A pipe without a reader is an error with O_NONBLOCK; without it, this would wait for one.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _write(descriptor: int, line: bytes) -> None:
+    if os.write(descriptor, line + b"\n") <= len(line):
+        raise OSError("the device is full")
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,72 @@
+"""``/metrics`` of several workers: their parent has the sums, and no counter goes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from aiohttp import ClientSession
+
+from tests.e2e.test_reload import until
+from tests.e2e.test_workers import ENDED, STARTED, both, two_workers
+from tests.fault.scripted import ScriptedBackend
+from tests.front import Front
+from tests.program import Program
+from tests.scrape import Scrape, scrape
+
+REQUESTS = "mcp_gateway_requests_total"
+TOOLS = "mcp_gateway_tool_calls_total"
+ADD = {"a": 2, "b": 3}
+CALLS = 40
+
+
+async def call_many(gateway: Front) -> None:
+    """Call on a connection for each call, so that both workers get some."""
+    for _ in range(CALLS):
+        async with ClientSession() as session:
+            assert (await Front(gateway.port, session).call("rest", "add", ADD)).status == 200
+
+
+def lines(program: Program) -> int:
+    return sum('"event":"request"' in line for line in program.lines)
+
+
+async def test_the_parent_has_the_sums_of_its_workers_and_keeps_those_of_one_that_was_killed(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    async with two_workers(backend, tmp_path) as (program, gateway, admin), ClientSession() as session:
+        port = urlsplit(admin).port
+        assert port is not None
+
+        async def counted(calls: int) -> Scrape:
+            async def is_counted() -> bool:
+                return (await scrape(session, port)).value(REQUESTS, outcome="ok") == calls
+
+            await until(is_counted)
+            return await scrape(session, port)
+
+        await both(admin)
+        await call_many(gateway)
+        before = await counted(CALLS)
+        assert before.value(TOOLS, gen_ai_tool_name="add", outcome="ok") == CALLS
+        assert before.value("mcp_gateway_workers") == before.value("mcp_gateway_workers_configured") == 2
+        assert before.value("mcp_gateway_catalog_tools") == 4
+        killed, _ = await both(admin)
+        os.kill(killed, signal.SIGKILL)
+        await program.logged(ENDED)
+        without = await scrape(session, port)
+        assert {line for line, value in before.counters.items() if without.counters[line] < value} == set()
+        await program.logged(STARTED, 3)
+        await both(admin)
+        await call_many(gateway)
+        after = await counted(2 * CALLS)
+        assert {line for line, value in before.counters.items() if after.counters[line] < value} == set()
+        assert after.value("mcp_gateway_workers_replaced_total") == 1
+        assert after.value("mcp_gateway_workers") == 2
+
+        async def all_are_written() -> bool:
+            return lines(program) == 2 * CALLS
+
+        await until(all_are_written)

@@ -1,0 +1,1 @@
+"""The container image: locked, built twice, looked into, and run."""
