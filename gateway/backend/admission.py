@@ -94,7 +94,9 @@ class CallAdmission:
                 record = _record()
                 if record.sent_at:
                     record.keep_exchange()
-                record.sent_at, record.failure = sent_at, failure
+                record.sent_at = sent_at
+                if failure:
+                    record.note_failure(failure)
                 record.service_time += time.perf_counter() - sent_at
             answered = True
             if not self._breaker.is_calm:

@@ -50,6 +50,8 @@ METHODS: Final = {method: method for method in _METHODS} | {"batch": ""}
 """The labels of methods; "" where a request has none. A batch is not a message: each message in it has its own."""
 
 CELLS: Final[Cells] = {}
+KNOWN: Final[Cells] = {}
+"""The same cells by service, surface, method, revision and tool, of requests of which nothing else is to be said."""
 EXEMPLARS: Final[Exemplars] = {}
 TOOLS: Final[dict[str, dict[str, str]]] = {}
 """By service the tools that are counted by name, each with itself."""

@@ -20,7 +20,7 @@ from multidict import MultiMapping, istr
 
 from gateway.errors import GatewayError, ToolFault
 from gateway.telemetry import cells, logs
-from gateway.telemetry.cells import BUCKETS, CELLS, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
+from gateway.telemetry.cells import BUCKETS, CELLS, KNOWN, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
 from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.telemetry.trace_context import Trace, is_sampled, trace_id
 from gateway.text import printable
@@ -136,17 +136,18 @@ class Record(Struct, eq=False):
 
     def note_outcome(self, outcome: str) -> None:
         """Note how a request failed. The first failure that is noted counts."""
-        self.outcome = self.outcome or outcome
+        self.outcome, self.is_plain = self.outcome or outcome, False
 
     def note_error(self, error: GatewayError) -> None:
         """Note the error of the response. With ``backend.errors: passed`` its code is the service's own."""
-        self.outcome = self.outcome or error.slug
+        self.outcome, self.is_plain = self.outcome or error.slug, False
         passed = error.service_error if isinstance(error, ToolFault) else None
         self.code = passed.code if passed else error.code
 
     def keep_exchange(self) -> None:
         """Keep the last exchange, because another one ended."""
-        self.earlier, self.sent_at, self.failure_code, self.is_plain = self.exchanges, 0.0, 0, False
+        self.earlier = self.exchanges
+        self.sent_at, self.failure, self.failure_code, self.is_plain = 0.0, "", 0, False
 
     def note_failure(self, error: str, code: int = 0) -> None:
         """Note why the last exchange failed, as in a :class:`ServiceExchange`. The first reason counts."""
@@ -221,14 +222,26 @@ def end(record: Record) -> None:
     record.ended = time.perf_counter()
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
         logs.write_info("request", record.fields())
-    _count(record)
+    known = None
+    if record.is_plain and record.trace is None:
+        tool = record.tool if record.ran else ""
+        known = KNOWN.get((record.service, record.surface, record.method, record.revision, tool))
+    if known is None:
+        _count(record)
+    else:
+        seconds, sent = record.ended - record.started, record.service_time
+        known[0 if seconds <= 0.01 else bisect_left(BUCKETS, seconds)] += 1
+        known[SUM] += seconds
+        if sent:
+            known[SENT if sent <= 0.01 else SENT + bisect_left(BUCKETS, sent)] += 1
+            known[SENT_SUM] += sent
     for sink in SINKS:
         sink(record)
 
 
 def _count(record: Record) -> None:
-    """Count a request, its one exchange with the service, and the call of a tool that ran: all in one cell, because
-    each request comes through here."""
+    """Count a request, its one exchange with the service, and the call of a tool that ran, all in one cell. Where
+    nothing is special, :func:`end` finds the cell by itself the next time."""
     seconds, sent = record.ended - record.started, record.service_time
     key = (
         REQUEST,
@@ -243,6 +256,8 @@ def _count(record: Record) -> None:
     cell = CELLS.get(key)
     if cell is None:
         cell = CELLS[key] = [0, *cells.NOTHING, 0, *cells.NOTHING]
+    if record.is_plain and key[4] == OK and key[3] == record.method and key[7] in ("", record.tool):
+        KNOWN[record.service, record.surface, record.method, record.revision, key[7]] = cell
     bucket = 0 if seconds <= 0.01 else bisect_left(BUCKETS, seconds)
     cell[bucket] += 1
     cell[SUM] += seconds

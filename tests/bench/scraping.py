@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from gateway.process.serving import _GC_THRESHOLDS
 from gateway.telemetry import logs
-from gateway.telemetry.cells import CELLS, MOST_TOOLS, name_tools
+from gateway.telemetry.cells import CELLS, KNOWN, MOST_TOOLS, name_tools
 from gateway.telemetry.metrics import render, snapshot
 from gateway.telemetry.record import Record, end
 
@@ -57,6 +57,7 @@ def _scrapes() -> list[Scraped]:
         gc.set_threshold(*thresholds)
         logs.threshold = level
         CELLS.clear()
+        KNOWN.clear()
         CELLS.update(before)
 
 
@@ -67,7 +68,9 @@ def _call_all(services: list[str]) -> None:
         name_tools(service, tools)
         for tool in tools:
             for outcome in ("", "backend_timeout"):
-                record = Record("bench", "POST", "/mcp", service, "modern", "tools/call", tool, outcome=outcome)
+                record = Record("bench", "POST", "/mcp", service, "modern", "tools/call", tool)
+                if outcome:
+                    record.note_outcome(outcome)
                 record.surface, record.revision, record.ran = "mcp", "2026-07-28", True
                 record.started = time.perf_counter()
                 end(record)
