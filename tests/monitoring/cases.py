@@ -71,11 +71,11 @@ def _share(part: str, whole: str, value: float) -> Series:
     return _gauge(part, value * 1000) | _gauge(whole, 1000)
 
 
-def _keys(age: float) -> Series:
+def _keys(ages: str | None) -> Series:
+    """Keys of an issuer with these ages; None: they were never fetched."""
     labels = f'{_CRM},issuer="https://login.example.com"'
-    return _gauge("mcp_gateway_issuer_keys_age_seconds", age, labels) | _gauge(
-        "mcp_gateway_issuer_keys_max_age_seconds", 300, labels
-    )
+    most = {f"mcp_gateway_issuer_keys_max_age_seconds{{{labels}}}": "86400x200"}
+    return most if ages is None else most | {f"mcp_gateway_issuer_keys_age_seconds{{{labels}}}": ages}
 
 
 def _left_out(values: str, pinned: str = "0x30", labels: str = _CRM) -> Series:
@@ -199,9 +199,13 @@ CASES: Final[dict[str, Case]] = {
     ),
     "McpGatewayIssuerKeysOld": Case(
         {**PROCESS, "service": "crm", "issuer": "https://login.example.com"},
-        f"{_OF_PROCESS}the keys of https://login.example.com are 15m 0s old and cannot be renewed",
-        _keys(900),
-        {"fresh": _keys(200)},
+        f"{_OF_PROCESS}the keys of https://login.example.com are 1h 55m 0s old",
+        _keys("0+60x200"),
+        {
+            "renewed each hour": _keys("0+60x59 0+60x59 0+60x59"),
+            "a gateway that runs for an hour": _keys("_x70 0+60x100"),
+        },
+        at=115,
     ),
     "McpGatewayConfigRefused": Case(
         PROCESS,

@@ -84,6 +84,18 @@ def test_no_gateway_at_all_is_an_alert_too(tmp_path: Path) -> None:
     assert complaints(tmp_path, [evaluated(name, {'up{job="node"}': "1x30"}, 25, [expected])]) == ""
 
 
+def test_keys_that_were_never_fetched_are_an_alert_too(tmp_path: Path) -> None:
+    name = "McpGatewayIssuerKeysOld"
+    rule, case = alerts()[name], CASES[name]
+    summary = case.summary.replace("are 1h 55m 0s old", "were never fetched")
+    expected = {
+        "exp_labels": {**case.labels, **rule["labels"]},
+        "exp_annotations": {**rule["annotations"], "summary": summary},
+    }
+    series = {one: values for one, values in case.fires.items() if "max_age" in one}
+    assert complaints(tmp_path, [evaluated(name, series, 4, []), evaluated(name, series, 6, [expected])]) == ""
+
+
 def test_a_gateway_with_one_service_has_no_name_for_it(tmp_path: Path) -> None:
     name = "McpGatewayBreakerOpen"
     rule = alerts()[name]

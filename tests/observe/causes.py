@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 from collections.abc import Awaitable, Callable
@@ -19,7 +20,7 @@ from tests.configuring import put
 from tests.e2e.test_workers import both
 from tests.fault.behaviours import Body, Exchange, Hang, Honest, error, result
 from tests.fault.methods import ADD, METHODS, Rpc, openrpc
-from tests.observe.scene import Scene, knobs
+from tests.observe.scene import SUM, Scene, knobs
 from tests.program import run, started
 from tests.services.process import free_port
 from tests.tls import HOST, Authority
@@ -268,13 +269,17 @@ async def unread_log(it: Scene) -> None:
     await it.seen()
     it.begins()
 
-    async def calling() -> None:
-        (caller,) = await it.callers(1)
-        headers = {"X-Request-Id": "r" * 128, "User-Agent": "u" * 200}
-        while True:
-            await asyncio.gather(*(it.call(caller, headers=headers) for _ in range(10)))
+    await it.goes_around(SUM, {"X-Request-Id": "r" * 128})
 
-    it.goes_on(calling())
+
+async def full_disk(it: Scene) -> None:
+    """The audit's file can grow no further, as on a full disk, while calls go on."""
+    backend = await it.service()
+    file = it.folder / "audit.jsonl"
+    program = await it.gateway(backend.url, f"telemetry.audit={{to: '{file}', arguments: all}}")
+    it.begins()
+    resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (4096, 4096))
+    await it.goes_around({"name": "echo", "arguments": {"value": "x" * 10_000}})
 
 
 CAUSES: Final[dict[str, tuple[str, Cause]]] = {
@@ -297,5 +302,6 @@ CAUSES: Final[dict[str, tuple[str, Cause]]] = {
     "McpGatewayPinDrift": ("the service changes a pinned tool", changed_tool),
     "McpGatewayToolsQuarantined": ("the service lists a method with an unsound schema", unsound_method),
     "McpGatewayCertificateEnds": ("the client's certificate ends in ten days", old_certificate),
+    "McpGatewayAuditLinesLost": ("the disk of the audit is full, calls go on", full_disk),
     "McpGatewayLogLinesLost": ("nobody reads standard error, calls go on", unread_log),
 }

@@ -122,6 +122,16 @@ class Scene:
 
         self.goes_on(calling())
 
+    async def goes_around(self, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
+        """Call as fast as ten calls at a time allow, from now on."""
+        (caller,) = await self.callers(1)
+
+        async def calling() -> None:
+            while True:
+                await asyncio.gather(*(self.call(caller, body, headers) for _ in range(10)))
+
+        self.goes_on(calling())
+
     def goes_on(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this until the scene is over."""
         self._tasks.append(asyncio.create_task(work))
