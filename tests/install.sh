@@ -5,6 +5,7 @@
 #
 # Usage: tests/install.sh PYTHON [reach]      (the python of the project's virtual environment)
 #        tests/install.sh bench               (what `make bench` needs of Debian, and nothing else)
+#        tests/install.sh observe             (what `make observe` and `make observe-test` need, likewise)
 #        tests/install.sh PYTHON image        (what `make image` and `make lock` need, and nothing else)
 #
 # With "reach" it also installs what only `make reach` starts: more of Debian's, tests/reach/python and tests/reach/node.
@@ -121,7 +122,11 @@ if [ "${2:-}" = image ]; then
   install_python_packages "$1" image
   exit
 fi
-[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image], or tests/install.sh bench"
+if [ "${1:-}" = observe ]; then
+  install_debian_packages "prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager redis-server:redis-server"
+  exit
+fi
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image], or tests/install.sh bench|observe"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)

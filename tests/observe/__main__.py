@@ -103,4 +103,5 @@ async def main(words: list[str]) -> int:
     return 0 if good else 1
 
 
-raise SystemExit(asyncio.run(main(sys.argv[1:])))
+if __name__ == "__main__":
+    raise SystemExit(asyncio.run(main(sys.argv[1:])))

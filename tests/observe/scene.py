@@ -72,13 +72,18 @@ class Scene:
         """A gateway that has listed, and that Prometheus has seen."""
         return await self.program(*knobs(url, *more))
 
-    async def program(self, *options: str, listed: str = "listing refreshed") -> Program:
-        """The same, by its options. ``listed`` is the line of its log that says it is ready for the cause."""
+    async def program(self, *options: str) -> Program:
+        """The same, by its options."""
+        program = await self.start(*options)
+        await self.seen()
+        return program
+
+    async def start(self, *options: str) -> Program:
+        """A gateway that has listed."""
         program = await self.stack.enter_async_context(Program("serve", *options))
         started = await program.logged("gateway started")
-        await program.logged(listed)
+        await program.logged("listing refreshed")
         self.port, self.admin_port = started["port"], started["admin_port"]
-        await self.seen()
         return program
 
     async def seen(self) -> None:
@@ -136,9 +141,14 @@ class Scene:
         """Do this until the scene is over."""
         self._tasks.append(asyncio.create_task(work))
 
-    async def end(self) -> None:
+    def stop(self) -> None:
+        """End what goes on."""
         for task in self._tasks:
             task.cancel()
+
+    async def end(self) -> None:
+        """End all of it. Raises what went wrong in what went on."""
+        self.stop()
         done = await asyncio.gather(*self._tasks, return_exceptions=True)
         self.watch.forget(self.job)
         # Prometheus may scrape a gateway once more that is gone; the alert for that takes longer.
