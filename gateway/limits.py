@@ -82,10 +82,8 @@ class Quota(Struct):
         return headers
 
     @property
-    def fault(self) -> CallLimited | None:
-        """Return the error for a call that was refused, in words that a model can act on."""
-        if not self.wait:
-            return None
+    def fault(self) -> CallLimited:
+        """Return the error for the call, which was refused, in words that a model can act on."""
         rate = self.rate
         what = "calls of this tool" if rate.name == "tool" else "calls"
         return CallLimited(
@@ -158,6 +156,11 @@ class ConcurrencyLimit:
     def total(self) -> int:
         """Return how many calls are under way, of all callers."""
         return sum(self._held.values())
+
+    @property
+    def full(self) -> int:
+        """Return how many callers have as many calls under way as they may."""
+        return sum(held >= self.most for held in self._held.values())
 
     def begin_call(self, caller: Caller) -> str:
         """Count a call that begins. Return the key for :meth:`end_call`. Raise :class:`CallLimited` where the caller

@@ -23,9 +23,11 @@ COMMANDS: Final = {
     "completion": ("commands", "Print the completion script of a shell: bash, zsh or fish."),
     "connect": ("connect_command", "Print the entry that makes an MCP client use the gateway."),
     "demo": ("commands", "Start a small service on loopback, and the gateway before it."),
+    "healthcheck": ("health_command", "Exit with 0 where the gateway of this machine lives, else with 1."),
     "methods": ("commands", "Print a methods file of what the service lists, to complete."),
     "schema": ("commands", "Print the schema of the configuration, or pages about it."),
     "serve": ("serve_command", "Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."),
+    "status": ("status_command", "Show a running gateway: services, calls, failures, limits."),
     "stdio": ("stdio_command", "Serve MCP on standard input and output, for one client."),
     "tools": ("commands", "List the tools, show what changed, pin them, or try one."),
 }

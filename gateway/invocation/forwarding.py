@@ -75,7 +75,7 @@ class Forwarder:
         sending = _Sending(self._client, self._credential, caller, tool, extras, state, attempts, parts)
         if RECORD.get().memory.size > _LARGE and not tool.input_required and self._param_structures.knows(binding):
             sending.arguments = arguments
-        if (auditor := audit.current()) is not None and auditor.required:
+        if (auditor := audit.active) is not None and auditor.required:
             await auditor.begin(RECORD.get())
         try:
             return await self._param_structures.call_method(binding, arguments, sending.send, attempts.may_repeat)

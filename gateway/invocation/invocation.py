@@ -67,7 +67,7 @@ class Call(Struct):
     @property
     def fault(self) -> ToolFault | None:
         """Why it will not be made: the outcome is known before :meth:`execute`."""
-        return None if self.quota is None else self.quota.fault
+        return self.quota.fault if self.quota is not None and self.quota.wait else None
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -213,7 +213,7 @@ class Invocation:
         tool, refusal, held = call.tool, call.fault, None
         if refusal is not None:
             return _noted(Outcome(tool, fault=refusal))
-        if (auditor := audit.current()) is not None:
+        if (auditor := audit.active) is not None:
             auditor.note_call(RECORD.get(), tool.method, call.arguments, tool.binding.audited)
         try:
             try:

@@ -61,7 +61,7 @@ def process_gauges(
         "request_bytes_read_ahead": ahead,
         "event_loop_lag_seconds": lag.seconds,
         "log_lines_lost_total": lines_lost(),
-        "audit_lines_lost_total": auditor.lost if (auditor := audit.current()) else 0,
+        "audit_lines_lost_total": auditor.lost if (auditor := audit.active) else 0,
         "config_last_reload_successful": reloads.is_good,
         "config_last_reload_timestamp_seconds": reloads.at,
         "config_files_missing": reloads.missing,

@@ -28,7 +28,7 @@ from gateway.http_server.connection_limit import ConnectionLimit, connections_th
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
 from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
-from gateway.service.gauges import service_gauges
+from gateway.service.gauges import service_gauges, service_status
 from gateway.service.mount import NOTHING, Mount
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
@@ -317,7 +317,7 @@ class Server:
             "worker": None,
             "process": os.getpid(),
             "configuration": self.configuration,
-            "services": [service.status() for service in self.services.values()],
+            "services": [service_status(service, self._mounts[mount]) for mount, service in self.services.items()],
             "problems": describe_problems(found),
             "jobs": [*self.background.describe()],
             "under_way": {"calls": calls, "streams": streams, "tasks": len(asyncio.all_tasks())},

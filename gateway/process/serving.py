@@ -118,7 +118,7 @@ class Reloads:
     def ask(self) -> None:
         """Reload the configuration and refresh the listings soon, whether or not anything changed; write the audit into
         a new file, where a rotation renamed the old one."""
-        if (auditor := audit.current()) is not None:
+        if (auditor := audit.active) is not None:
             auditor.reopen()
         self._reload_wanted.set()
         self._listing_wanted.set()

@@ -1,11 +1,15 @@
-"""Say what the gauges and counters of one service are now."""
+"""Say how one service is now: what ``/status`` has of it, and its gauges and counters."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from gateway.auth.jwks import MAX_STALE
+from gateway.concurrency.background import describe_problems
+from gateway.diagnosis.no_listing import known_diagnosis
+from gateway.diagnosis.trouble import Trouble
 from gateway.service.mount import Mount
 from gateway.service.service import Service
 from gateway.telemetry.cells import Key
@@ -46,3 +50,24 @@ def service_gauges(service: Service, mount: Mount) -> Iterator[tuple[Key, float]
     if service.certificate_end is not None:
         file = service.settings.backend.tls.cert_file or ""
         yield ("mcp_gateway_certificate_expiry_seconds", name, file), service.certificate_end
+
+
+def service_status(service: Service, mount: Mount) -> dict[str, Any]:
+    """Return what ``/status`` says of the service. The numbers are null without a listing for all callers."""
+    discovery, settings = service.discovery, service.settings
+    catalog, issuers, breaker = discovery.current(), service.auth.issuers, service.learned.gate.breaker
+    listing, lack = discovery.problems
+    has_token = settings.auth.anonymous == "none"  # where callers' own tokens fetch listings
+    known = known_diagnosis(Trouble.of(settings, listing.error, service.secrets, has_token=has_token))
+    failed = [one | known for one in describe_problems([listing])]
+    of_issuers = (keys.problem for keys in issuers.keys.values())
+    return {
+        "name": service.name,
+        "path": f"{settings.mount}/mcp",
+        "tools": None if catalog is None else len(catalog.tools),
+        "quarantined": None if catalog is None else len(catalog.quarantined),
+        "listing_age": None if catalog is None else round(discovery.age(), 1),
+        "callers_at_limit": mount.concurrency.full,
+        "problems": [*failed, *describe_problems([lack, breaker.problem, breaker.problem_of_tool, *of_issuers])],
+        "jobs": [*service.background.describe(), *issuers.background.describe()],
+    }

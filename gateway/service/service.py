@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Self
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from gateway import __version__
@@ -20,13 +20,11 @@ from gateway.backend.client import HEADERS, BackendClient
 from gateway.backend.redaction import ErrorRedactor
 from gateway.catalog.build import Builder
 from gateway.catalog.pages import PageCache
-from gateway.concurrency.background import Background, UseCounter, describe_problems
+from gateway.concurrency.background import Background, UseCounter
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles, backend_tls
 from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
 from gateway.credentials.grants import BackendEndpoint, TokenClient
-from gateway.diagnosis.no_listing import known_diagnosis
-from gateway.diagnosis.trouble import Trouble
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.shared_listing import SharedListing, backend_digest
 from gateway.discovery.subscriptions import MAX_INTERVAL, DiscoveryNotices
@@ -200,25 +198,6 @@ class Service:
         if not self.discovery.first_attempt_over.is_set() and time.monotonic() - self._started < READY_AFTER:
             return "the first listing has not come yet"
         return self.auth.issuers.unready()
-
-    def status(self) -> dict[str, Any]:
-        """Return what ``/status`` says of the service. The numbers are null without a listing for all callers."""
-        catalog, issuers = self.discovery.current(), self.auth.issuers
-        of_issuers, breaker = (keys.problem for keys in issuers.keys.values()), self.learned.gate.breaker
-        listing, lack = self.discovery.problems
-        has_token = self.settings.auth.anonymous == "none"  # where callers' own tokens fetch listings
-        known = known_diagnosis(Trouble.of(self.settings, listing.error, self.secrets, has_token=has_token))
-        failed = [one | known for one in describe_problems([listing])]
-        others = describe_problems([lack, breaker.problem, breaker.problem_of_tool, *of_issuers])
-        return {
-            "name": self.name,
-            "path": f"{self.settings.mount}/mcp",
-            "tools": None if catalog is None else len(catalog.tools),
-            "quarantined": None if catalog is None else len(catalog.quarantined),
-            "listing_age": None if catalog is None else round(self.discovery.age(), 1),
-            "problems": [*failed, *others],
-            "jobs": [*self.background.describe(), *issuers.background.describe()],
-        }
 
     async def caller(self, token: str) -> Caller:
         """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.compact`."""

@@ -157,7 +157,8 @@ class Audit:
             log.error("the end of a call is not in the audit", reason=_reason(error), file=self._to)
 
 
-_audit: Audit | None = None
+active: Audit | None = None
+"""The audit of this process, if there is one. Each call looks at it, so it is read without a function."""
 
 
 class AuditFault(Exception):
@@ -167,32 +168,27 @@ class AuditFault(Exception):
 def start(knobs: AuditSettings) -> None:
     """Have every record that ends from now on reach the audit of these settings, if they name one. Raises
     :class:`AuditFault`."""
-    global _audit
+    global active
     if knobs.to is None:
         return
     stop()
     try:
-        _audit = Audit(knobs.to, knobs.arguments, required=knobs.required)
+        active = Audit(knobs.to, knobs.arguments, required=knobs.required)
     except OSError as error:
         raise AuditFault(
             f"telemetry.audit.to: {knobs.to}: {_reason(error)}. Name a file that this user may write, in a folder that "
             "exists, on a disk with room"
         ) from None
-    SINKS.append(_audit.end)
+    SINKS.append(active.end)
 
 
 def stop() -> None:
     """Write what waits, and end the audit, if there is one."""
-    global _audit
-    if _audit is not None:
-        SINKS.remove(_audit.end)
-        _audit.close()
-        _audit = None
-
-
-def current() -> Audit | None:
-    """Return the audit of this process, if there is one."""
-    return _audit
+    global active
+    if active is not None:
+        SINKS.remove(active.end)
+        active.close()
+        active = None
 
 
 def _fields(record: Record) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class AdminHandler:
 
     async def _readyz(self, request: HttpRequest) -> Response:
         reason, verbose = self._unready(), "verbose" in request.query
-        said = [pair for process in self._processes() for pair in _lines(process)]
+        said = [pair for process in self._processes() for pair in _lines(process, verbose)]
         first = reason or ("ready, but" if any(wrong for wrong, _ in said) else "ok")
         lines = [first, *(line for wrong, line in said if verbose or (wrong and not reason))]
         return _text("".join(f"{line}\n" for line in lines), 200 if reason is None else 503)
@@ -89,8 +89,8 @@ class AdminHandler:
         return _text(f"{failure}\n", 502) if failure else _text("listed anew\n")
 
 
-def _lines(process: dict[str, Any]) -> Iterator[tuple[bool, str]]:
-    """Yield the lines of a process, each with whether something is wrong."""
+def _lines(process: dict[str, Any], verbose: bool) -> Iterator[tuple[bool, str]]:
+    """Yield the lines of a process, each with whether something is wrong, and if ``verbose`` with the remedy."""
     who = f"worker {process['worker']}: " if process["worker"] else ""
     if who:
         yield bool(process["unready"]), f"{who}{process['unready'] or 'ready'}, process {process['process'] or 'none'}"
@@ -103,7 +103,9 @@ def _lines(process: dict[str, Any]) -> Iterator[tuple[bool, str]]:
             yield False, f"{name}{counts}, listed {part['listing_age']:.0f} s ago"
         for one in part["problems"]:
             again = f"; next try {one['next_try']}" if one["next_try"] else ""
-            yield True, f"{name}{one['cause']}, since {one['since']}{again}"
+            known = one.get("diagnosis")
+            remedy = f". {known['cause']} {known['next']}" if known and verbose else ""
+            yield True, f"{name}{one['cause']}, since {one['since']}{again}{remedy}"
         yield from ((False, name + job) for job in part["jobs"])
     if counted := process["under_way"]:
         yield False, f"{who}under way: {', '.join(f'{count} {what}' for what, count in counted.items())}"

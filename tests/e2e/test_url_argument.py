@@ -178,7 +178,7 @@ def test_commands_options_and_clients_are_completed() -> None:
         ran = CliRunner(env=environ).invoke(main, prog_name="jsonrpc-mcp-gateway")
         return {line.partition(",")[2] for line in ran.stdout.splitlines()}
 
-    assert completed("s") == {"schema", "serve", "stdio"}
+    assert completed("s") == {"schema", "serve", "status", "stdio"}
     assert "--token-file" in completed("stdio", "--")
     assert completed("connect", "--client", "c") == {"claude-code", "claude-desktop", "codex", "cursor"}
 

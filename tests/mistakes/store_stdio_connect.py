@@ -222,7 +222,9 @@ async def tell() -> dict[str, Told]:
 
 _SERVERS: Final[dict[str, Callable[[Path], RedisServer]]] = {
     "free": lambda _: RedisServer(),
-    "cluster": lambda folder: RedisServer("--cluster-enabled", "yes", folder=folder),
+    "cluster": lambda folder: RedisServer(
+        "--cluster-enabled", "yes", "--cluster-port", str(free_port()), folder=folder
+    ),
     "replica": lambda _: RedisServer(),
 }
 

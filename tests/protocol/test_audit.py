@@ -47,7 +47,7 @@ def mode_of(file: Path) -> int:
 def rotate(file: Path, moved: Path) -> None:
     """Rename the file, and do what SIGHUP does."""
     file.rename(moved)
-    auditor = audit.current()
+    auditor = audit.active
     assert auditor is not None
     auditor.reopen()
 
@@ -194,4 +194,4 @@ async def test_a_place_that_cannot_be_written_is_a_fault_that_names_the_remedy(
     with pytest.raises(ConfigError, match=r"telemetry\.audit\.to: .*Name a file that"):
         async with front(backend.url, f"telemetry.audit.to={to.format(tmp_path)}"):
             pass
-    assert audit.current() is None
+    assert audit.active is None

@@ -252,7 +252,7 @@ async def test_a_service_that_is_away_is_not_available_and_its_breaker_opens(ses
         assert gateway.gateway is not None
         for _ in range(11):
             await gateway.call("rest", "add", ADD)
-        await gateway.gateway.list_anew()
+        await gateway.gateway.refresh_listings()
         bad = await scraped(gateway, session)
         await backend.open()
     assert bad.value("mcp_gateway_service_available") == 0

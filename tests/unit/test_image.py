@@ -1,10 +1,7 @@
 """The recipe of the image: what it installs, who runs it, how it starts; and Compose, which builds it."""
 
-import asyncio
 import json
-import os
 import re
-import sys
 import tomllib
 from pathlib import Path
 
@@ -15,25 +12,12 @@ from packaging.utils import canonicalize_name
 
 from gateway import __version__, cli
 from gateway.config.source import load_settings
-from gateway.http_server.accepting import listen
 from gateway.settings import is_loopback
-from gateway.web.admin import AdminHandler
 from tests.image.dockerfile import DEPLOY, instructions, only
 from tests.image.lock import EXTRAS, ROOT, RUNTIME, project
 from tests.kustomize import container_of, render
-from tests.protocol.bounds import wide
 
 CONFIG = ROOT / "config" / "gateway.yaml"
-
-
-def admin(unready: str | None) -> AdminHandler:
-    async def refresh_listings() -> str:
-        return ""
-
-    async def metrics(accept: str) -> tuple[bytes, str]:
-        return accept.encode(), "text/plain"
-
-    return AdminHandler(lambda: unready, tuple, refresh_listings, metrics)
 
 
 def test_every_stage_is_made_from_the_base_that_the_build_names() -> None:
@@ -67,21 +51,10 @@ def test_the_image_starts_the_program_without_a_shell() -> None:
     assert context.params["named"] == (Path("/etc/gateway/gateway.yaml"),)
 
 
-async def test_the_health_check_tells_a_live_gateway_from_a_dead_one() -> None:
-    python, *arguments = json.loads(only(instructions()[-1], "HEALTHCHECK").partition(" CMD ")[2])
-    assert python == "python"
-
-    async def status(port: int | None) -> int:
-        surroundings = {**os.environ, "HTTP_PROXY": "http://127.0.0.1:9", "GATEWAY__SERVER__ADMIN_PORT": str(port)}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *arguments, env=surroundings, stderr=asyncio.subprocess.DEVNULL
-        )
-        return await process.wait()
-
-    port = await listen(admin("not ready"), "127.0.0.1", 0, wide())
-    assert await status(port.number) == 0
-    await port.close()
-    assert await status(port.number) != 0
+def test_the_health_check_is_the_command_for_it() -> None:
+    program, command = json.loads(only(instructions()[-1], "HEALTHCHECK").partition(" CMD ")[2])
+    assert [program] == json.loads(only(instructions()[-1], "ENTRYPOINT"))
+    assert command in cli.COMMANDS
 
 
 def test_the_build_gets_what_it_copies_and_nothing_else() -> None:

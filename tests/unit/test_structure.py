@@ -53,7 +53,7 @@ HOMES = {
     "uvloop": ("cli",),
     "tomlkit": ("cli.client_entries",),
     "redis": ("store",),
-    "prometheus_client": ("telemetry.metrics",),
+    "prometheus_client": ("telemetry.metrics", "telemetry.figures"),
     "pydantic": ("settings", "units", "config.source", "cli.config_reference"),
 }
 EVERYWHERE = {"msgspec.Struct", "msgspec.field", "msgspec.structs"}
