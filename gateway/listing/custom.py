@@ -15,16 +15,12 @@ from gateway.listing.dialect import (
     ListingSource,
     NoListing,
     Step,
-    UnusableMethod,
     call_question,
     first_match,
     get_question,
-    is_heading,
     listing_of,
-    name_parameters,
-    object_of,
-    text_of,
 )
+from gateway.listing.entries import UnusableMethod, is_heading, name_parameters, object_of, text_of
 from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Structure
 from gateway.settings.custom import CustomListing, CustomParameter, Path

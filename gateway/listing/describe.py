@@ -14,19 +14,9 @@ from dataclasses import replace
 from inspect import cleandoc
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    entry_of,
-    first_match,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    text_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of
 from gateway.listing.docstrings import fill_from_docstring
+from gateway.listing.entries import entry_of, list_of, name_parameters, object_of, text_of
 from gateway.listing.typewords import any_if_null, schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 

@@ -16,8 +16,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of, text_of
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of
 from gateway.listing.docstrings import fill_from_docstring
+from gateway.listing.entries import text_of
 from gateway.listing.typewords import any_if_null, any_of, schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 

@@ -12,18 +12,8 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from gateway.listing import drupal
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    NoListing,
-    Step,
-    add_step,
-    listing_of,
-    object_of,
-    path_of,
-    text_of,
-    texts_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step, add_step, listing_of, path_of
+from gateway.listing.entries import object_of, text_of, texts_of
 from gateway.model import Listing, Method, SourceAnswer, Structure
 from gateway.text import masked_url
 

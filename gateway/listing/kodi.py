@@ -10,20 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    entry_of,
-    first_match,
-    get_question,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    text_of,
-    texts_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
+from gateway.listing.entries import entry_of, list_of, name_parameters, object_of, text_of, texts_of
 from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 

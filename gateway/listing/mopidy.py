@@ -10,18 +10,9 @@ import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    entry_of,
-    first_match,
-    listing_of,
-    name_parameters,
-    object_of,
-    text_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of
 from gateway.listing.docstrings import fill_from_docstring
+from gateway.listing.entries import entry_of, name_parameters, object_of, text_of
 from gateway.model import Listing, Method, Parameter, Structure
 
 DESCRIBE: Final = "core.describe"

@@ -16,21 +16,10 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.jsonrpc import resolve
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    first_match,
-    get_question,
-    is_heading,
-    list_of,
-    listing_of,
-    object_of,
-    schema_of,
-    text_of,
-    texts_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
 from gateway.listing.documents import inline_documents, read_documents
+from gateway.listing.entries import is_heading, list_of, object_of, text_of, texts_of
+from gateway.listing.typewords import schema_of
 from gateway.model import Listing, Method, Parameter, ServiceInfo, Structure
 from gateway.text import excerpt
 

@@ -14,20 +14,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    first_match,
-    get_question,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    text_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
 from gateway.listing.docstrings import fill_from_docstring
 from gateway.listing.drupal import PATH
+from gateway.listing.entries import list_of, name_parameters, object_of, text_of
 from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 

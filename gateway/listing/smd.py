@@ -12,20 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    UnusableMethod,
-    entry_of,
-    first_match,
-    get_question,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    path_of,
-    text_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, first_match, get_question, listing_of, path_of
+from gateway.listing.entries import UnusableMethod, entry_of, list_of, name_parameters, object_of, text_of
 from gateway.listing.typewords import any_of, schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 

@@ -9,21 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    UnusableMethod,
-    call_question,
-    entry_of,
-    first_match,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    schema_of,
-    text_of,
-    texts_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of
+from gateway.listing.entries import UnusableMethod, entry_of, list_of, name_parameters, object_of, text_of, texts_of
+from gateway.listing.typewords import schema_of
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 from gateway.model.schema_keywords import with_schemas
 

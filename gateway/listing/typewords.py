@@ -33,6 +33,11 @@ _WORDS: Final[dict[str, Schema]] = {
 }
 
 
+def schema_of(value: Any) -> Schema:
+    """Return the value if it can be a schema; else True, which accepts any value (null, ``[]``)."""
+    return value if isinstance(value, dict | bool) else True
+
+
 def schema_of_word(word: Any) -> Schema:
     """Return the schema for a word, in upper or lower case, or for any of a list of words. Another value is returned as
     it is where it can be a schema, else True."""
@@ -40,7 +45,7 @@ def schema_of_word(word: Any) -> Schema:
         return any_of(map(schema_of_word, word)) if word else True
     if isinstance(word, str):
         return _WORDS.get(word.casefold(), True)
-    return word if isinstance(word, dict | bool) else True
+    return schema_of(word)
 
 
 _ROLE: Final = re.compile(r":\w{1,20}(?::\w{1,20})?:`[~!]?([^`]*+)`")

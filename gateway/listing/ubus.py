@@ -12,18 +12,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    UnusableMethod,
-    call_question,
-    entry_of,
-    first_match,
-    get_question,
-    listing_of,
-    name_parameters,
-    object_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
+from gateway.listing.entries import UnusableMethod, entry_of, name_parameters, object_of
 from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
