@@ -8,16 +8,14 @@ a tool says so. ``Null``, and ``Object`` without properties, also mean "not decl
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from inspect import cleandoc
 from typing import Any, Final
 
-from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_listing, listing_of
 from gateway.listing.docstrings import fill_from_docstring
-from gateway.listing.entries import entry_of, list_of, name_parameters, object_of, text_of
-from gateway.listing.typewords import any_if_null, schema_of_word
+from gateway.listing.entries import any_if_null, entry_of, list_of, name_parameters, object_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
 NOT_SAID: Final = "The service does not say which arguments are required."
@@ -52,9 +50,7 @@ class Describe:
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         questions = (call_question(source, method) for method in ("rpc.describe", "system.describe"))
-        document = await first_match(questions, recognizes, "no service description")
-        # In a thread: descriptions of megabytes take seconds to read.
-        return await asyncio.to_thread(parse_listing, document)
+        return await first_listing(questions, recognizes, "no service description", parse_listing)
 
 
 def recognizes(document: Any) -> bool:
@@ -113,8 +109,7 @@ def _procedure(name: str, proc: dict[str, Any]) -> Method:
 
 
 def _positional(name: str, entry: dict[str, Any]) -> Method:
-    """Return the method of an entry of RPC4Django's ``methods``: with all its parameters, and for a list of params
-    alone, as XML-RPC has it."""
+    """Return the method of an entry of RPC4Django's ``methods``, called by position, as XML-RPC has it."""
     known, structure = name_parameters(map(_parameter, list_of(entry.get("params"))), Structure.BY_POSITION)
     method = _of_entry(name, entry, known, structure)
     return _append_remark(method, NOT_SAID if known else "")
@@ -131,7 +126,7 @@ def _of_entry(
             description=text_of(entry.get("summary")) or text_of(entry.get("help")),
             parameters=parameters,
             structure=structure,
-            result=_result(result if isinstance(result, dict) else {"type": result}),
+            result=_schema(result if isinstance(result, dict) else {"type": result}),
             annotations={"idempotentHint": True} if entry.get("idempotent") is True else {},
         )
     )
@@ -154,7 +149,7 @@ def _method(name: str, entry: Any) -> Method:
             description=description or summary,
             parameters=parameters,
             structure=structure,
-            result=_result(entry.get("returns")),
+            result=_schema(object_of(entry.get("returns"))),
             meta={"tags": named} if named else {},
             deprecated=entry.get("deprecated") is True,
         )
@@ -168,11 +163,6 @@ def _parameter(field: Any) -> Parameter:
     field = object_of(field)
     description = text_of(field.get("description")) or text_of(field.get("summary"))
     return Parameter(text_of(field.get("name")), _schema(field), field.get("required") is True, description)
-
-
-def _result(field: Any) -> Schema | None:
-    schema = _schema(object_of(field))
-    return None if schema is True else schema
 
 
 def _schema(field: dict[str, Any]) -> Schema:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,9 +20,8 @@ MAX_NAME: Final = 512
 class ListingSource(Protocol):
     """Fetch what a listing is made of. A failure is a :class:`~gateway.model.SourceAnswer`; only files raise OSError.
 
-    ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root. The operator sets the others:
-    ``listing_url`` or ``file`` is where the listing is, ``custom`` is its form for ``dialect: custom``, ``documents``
-    maps the address of each document that the listing refers to, to a local file.
+    ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root. The others are the operator's:
+    ``documents`` maps the address of each document that the listing refers to, to a local file.
     """
 
     url: str
@@ -85,11 +85,8 @@ PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
 @dataclass(frozen=True, slots=True)
 class DialectInfo:
-    """Describe a dialect for operators, in Markdown; ``docs/dialects.md`` is made from it.
-
-    ``requests`` is what the gateway asks, ``params`` how calls pass their params. ``probed`` is whether
-    ``dialect: auto`` tries the dialect: not where a question needs params, or the operator has to name a file.
-    """
+    """Describe a dialect for operators, in Markdown; ``docs/dialects.md`` is made from it. ``dialect: auto`` tries it
+    where it is ``probed``: not where a question needs params, or the operator has to name a file."""
 
     spoken_by: str
     requests: str
@@ -127,11 +124,16 @@ def call_question(source: ListingSource, method: str, params: Any = None) -> Que
     return Question(method, lambda: source.call_method(method, params))
 
 
-async def first_match(questions: Iterable[Question], recognizes: Callable[[Any], bool], missing: str) -> Any:
-    """Ask one question after the other. Return the first JSON that ``recognizes`` accepts.
+async def first_listing(
+    questions: Iterable[Question], recognizes: Callable[[Any], bool], missing: str, parse: Callable[[Any], Listing]
+) -> Listing:
+    """Return what ``parse`` makes of the :func:`first_match`, in a thread: megabytes of descriptions take seconds."""
+    return await asyncio.to_thread(parse, await first_match(questions, recognizes, missing))
 
-    ``missing`` ends the sentence "JSON, but …". Raise :class:`NoListing` with a step for each question.
-    """
+
+async def first_match(questions: Iterable[Question], recognizes: Callable[[Any], bool], missing: str) -> Any:
+    """Ask one question after the other. Return the first JSON that ``recognizes`` accepts. Raise :class:`NoListing`
+    with a step for each question; ``missing`` ends its sentence "JSON, but …"."""
     steps: list[Step] = []
     for question in questions:
         answer = await question.ask()
@@ -167,14 +169,16 @@ def name_fault(name: Any, index: int) -> QuarantinedMethod | None:
 
 def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], parse_entry: Callable[[str, Any], Method]) -> Listing:
     """Return the listing of (name, entry) pairs. ``parse_entry`` makes a method of a name and its entry, or raises
-    :class:`UnusableMethod`. Such an entry, and one without a usable name, is quarantined; the others stay."""
+    :class:`UnusableMethod`. Such an entry, and one without a usable name, is quarantined; the others stay. A result
+    that may be anything says nothing, so it is left out."""
     methods: list[Method] = []
     quarantined: list[QuarantinedMethod] = []
     for index, (name, entry) in enumerate(entries):
         fault = name_fault(name, index)
         if fault is None:
             try:
-                methods.append(parse_entry(name, entry))
+                method = parse_entry(name, entry)
+                methods.append(replace(method, result=None) if method.result is True else method)
             except UnusableMethod as error:
                 fault = QuarantinedMethod(name, error.reason, error.remedy)
             except RecursionError:

@@ -12,8 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from gateway.listing.dialect import DialectInfo, ListingSource, first_match, get_question, listing_of
-from gateway.listing.entries import object_of, text_of
-from gateway.listing.typewords import schema_of
+from gateway.listing.entries import object_of, schema_of, text_of
 from gateway.model import Listing, Method, Parameter, Structure
 
 PATH: Final = "/jsonrpc/methods"

@@ -80,7 +80,7 @@ def _fault_of_page(answer: SourceAnswer, cursors: Sequence[Any]) -> str:
 
 
 def recognizes(document: Any) -> bool:
-    """Tell whether a document is a page of this listing. Other products use the same path, without input schemas."""
+    """Return whether a document is a page of this listing. Other products use the same path, without input schemas."""
     if not isinstance(document, dict) or not isinstance(document.get("tools"), list):
         return False
     tools = document["tools"]
