@@ -46,9 +46,8 @@ class Builder:
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         methods = draft.drop_unreviewed(methods)
         # These steps go over all methods at once and would block the loop; a thread lets others run every 5 ms.
-        overrides = await asyncio.to_thread(
-            lambda: {method.name: curation.override_for(method.name) for method in methods}
-        )
+        wanted = [method.name for method in methods]
+        overrides = await asyncio.to_thread(lambda: {name: curation.override_for(name) for name in wanted})
         chosen = {name: override.name for name, override in overrides.items() if override.name}
         names = await asyncio.to_thread(assign_names, overrides, chosen)
         turns = Turns()
@@ -61,12 +60,10 @@ class Builder:
             except (ValueError, RecursionError):
                 draft.quarantined.append(QuarantinedMethod(method.name, "its entry cannot be written as JSON", _REMEDY))
             await turns.give()
-        hidden = await asyncio.to_thread(
-            lambda: tuple(sorted({method.name for method in listing.methods if not curation.offers(method.name)}))
-        )
-        tools = sorted(draft.tools, key=lambda tool: tool.name)
+        listed = {method.name for method in listing.methods}
+        hidden = await asyncio.to_thread(lambda: tuple(sorted(name for name in listed if not curation.offers(name))))
         return Catalog(
-            tools=tuple(tools),
+            tools=tuple(sorted(draft.tools, key=lambda tool: tool.name)),
             dialect=listing.dialect,
             quarantined=tuple(draft.quarantined),
             notes=(*listing.notes, *notes),
@@ -109,9 +106,9 @@ def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:
 def _quarantine(method: Method, error: UnsoundSchema) -> QuarantinedMethod:
     where = f'catalog.tools."{method.name}".arguments'
     argument = error.argument
-    parts = parts_of(error.pointer)
-    if argument is None and len(parts) > 1 and parts[0] == "properties":
-        argument = parts[1]
+    match parts_of(error.pointer):
+        case ["properties", name, *_] if argument is None:
+            argument = name
     if argument is not None:
         where = f"{where}.{argument}.schema"
     return QuarantinedMethod(method.name, error.reason, f"give it a schema under {where}", error.pointer)

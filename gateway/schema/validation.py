@@ -1,13 +1,9 @@
 """Check arguments and results against the schemas that backends declare, in bounded time.
 
 The engine is jsonschema_rs: offline, so that no reference is ever fetched, with regular expressions of linear time.
-It holds the interpreter while it works, so no check may take long, whatever a backend declares and a client sends:
-
-* the cost of a schema is bounded before it is compiled (:mod:`gateway.schema.cost`, :mod:`gateway.schema.patterns`);
-* a large value, or one with large numbers, is weighed against the cost of its schema first, and weighing stops where
-  the value is too large;
-* collecting errors takes the engine some hundred times as long as deciding, and a fault of a large value quotes all of
-  it, so only small values get details.
+It holds the interpreter while it works, so no check may take long, whatever a backend declares and a client sends: the
+cost of a schema is bounded before it is compiled, and a large value is weighed against it. Collecting errors takes some
+hundred times as long as deciding, and a fault of a large value quotes all of it, so only small values get details.
 """
 
 from __future__ import annotations
@@ -23,20 +19,11 @@ from gateway import jsonrpc
 from gateway.jsonrpc import pointer_of
 from gateway.model import Tool
 from gateway.model.schema_keywords import DEFINITIONS
+from gateway.schema import patterns
 from gateway.schema.bundling import DIALECT, UnsoundSchema
 from gateway.schema.cost import Cost, TooCostly, measure_cost
 from gateway.schema.faults import MAX_FAULT, describe_fault
-from gateway.schema.patterns import (
-    MAX_PAIRED,
-    SIZES,
-    WORD,
-    admit_patterns,
-    remove_patterns,
-    remove_patterns_and_numbers,
-    weigh_uniqueness,
-    weight_of,
-    weight_of_floats,
-)
+from gateway.schema.patterns import MAX_PAIRED, SIZES, WORD
 from gateway.text import excerpt
 
 MAX_FAULTS: Final = 20
@@ -53,17 +40,15 @@ MAX_STEPS: Final = 350_000_000
 _NARROW: Final = 4
 """Breadth up to which a value is not weighed: the check costs about as much as decoding the value did."""
 _MAX_QUOTED: Final = 16 * 1024
+_FOR_ONE_ARGUMENT: Final = ("$schema", "type", "properties", *DEFINITIONS)
 
 MISMATCH: Final = "the value does not match the schema"
 TOO_LARGE: Final = "the value is too large to be checked against this schema"
 
 
 class Validator:
-    """Hold a compiled schema.
-
-    ``is_valid`` decides; ``faults`` says what is wrong, in at most :data:`MAX_FAULTS` places. Where the texts of a
-    value are too long for the regular expressions, or its numbers too costly to compare, both are left unchecked.
-    """
+    """Hold a compiled schema. Where the texts of a value are too long for the regular expressions, or its numbers too
+    costly to compare, both are left unchecked."""
 
     __slots__ = ("_cost", "_engine", "_most", "_relaxed", "_schema", "_takes_small", "_weight", "is_valid")
 
@@ -84,7 +69,7 @@ class Validator:
         self._takes_small = self._takes(LARGEST_SMALL) and LARGEST_SMALL.values * cost.breadth <= MAX_WORK
 
     def faults(self, value: Any) -> list[str]:
-        """Return what is wrong with a value that ``is_valid`` refused."""
+        """Return what is wrong with a value that ``is_valid`` refused, in at most :data:`MAX_FAULTS` places."""
         is_narrow = self._cost.breadth <= _NARROW
         size = size_of(value, MAX_QUOTING if is_narrow else self._most)
         if size.values > self._most and not is_narrow:
@@ -94,9 +79,8 @@ class Validator:
             work *= 1 + size.values // 4  # each fault quotes all of them
         engine = self._engine_for(size)
         if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
-            return list(
-                {describe_fault(error, self._schema): None for error in islice(engine.iter_errors(value), MAX_FAULTS)}
-            )
+            errors = islice(engine.iter_errors(value), MAX_FAULTS)
+            return list(dict.fromkeys(describe_fault(error, self._schema) for error in errors))
         if self._cost.chooses or size.values > MAX_QUOTING:
             return [MISMATCH]
         try:
@@ -123,20 +107,17 @@ class Validator:
         return bool(self._engine_for(size).is_valid(value))
 
     def _engine_for(self, size: _Size) -> Any:
-        """Return the engine. Where comparing would take long, return the one without regular expressions, numbers and
-        uniqueness."""
+        """Return the engine; where comparing would take long, one without patterns, numbers and uniqueness."""
         if self._takes(size):
             return self._engine
         if self._relaxed is None:
-            self._relaxed = _engine(remove_patterns_and_numbers(self._schema))
+            self._relaxed = _engine(patterns.remove_patterns_and_numbers(self._schema))
         return self._relaxed
 
     def _takes(self, size: _Size) -> bool:
-        """Tell whether the engine takes a bounded time for the texts and numbers of a value of this size."""
+        """Return whether the engine takes a bounded time for the texts and numbers of a value of this size."""
         cost = self._cost
-        compared = size.weight * cost.numbers + size.numbers * cost.weight
-        if cost.unique:
-            compared += size.uniqueness
+        compared = size.weight * cost.numbers + size.numbers * cost.weight + size.uniqueness * cost.unique
         texts = size.characters * self._weight
         return size.values <= self._most and texts <= MAX_STEPS and compared * cost.breadth <= MAX_WORK
 
@@ -160,8 +141,7 @@ LARGEST_SMALL: Final = _Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS,
 
 
 def is_small(value: Any) -> bool:
-    """Tell whether a value is an object of few members, each a short text, a number of one word, a truth value or
-    null."""
+    """Return whether a value is an object of few members: short texts, integers of one word, truth values, nulls."""
     if type(value) is not dict or len(value) > _MEMBERS:
         return False
     for member in value.values():
@@ -194,11 +174,11 @@ def size_of(value: Any, most: int = MAX_WORK) -> _Size:
             if not -WORD <= min(found) <= max(found) < WORD:
                 beyond = [number for number in found if not -WORD <= number < WORD]
                 huge += len(beyond)
-                huge_weight += sum(map(weight_of, beyond))
+                huge_weight += sum(map(patterns.weight_of, beyond))
         if float in kinds:
             found = _of_type(float, level, kinds)
             numbers += len(found)
-            weight += weight_of_floats(found)
+            weight += patterns.weight_of_floats(found)
         objects, arrays = _of_type(dict, level, kinds), _of_type(list, level, kinds)
         characters += sum(map(len, chain.from_iterable(objects)))
         nesting += bool(arrays)
@@ -206,7 +186,7 @@ def size_of(value: Any, most: int = MAX_WORK) -> _Size:
         children = chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays))
         level = list(islice(children, most + 1))
     weight += huge_weight
-    uniqueness = nesting * weigh_uniqueness(values, weight, pairs=pairs) + huge * huge_weight
+    uniqueness = nesting * patterns.weigh_uniqueness(values, weight, pairs=pairs) + huge * huge_weight
     return _Size(values + huge_weight + len(level), characters, numbers, weight, uniqueness)
 
 
@@ -236,6 +216,11 @@ class ValidatorCache:
             known = self._compiled[key] = self._compile(schema, b'"pattern' in key)
         return known
 
+    def compile_alone(self, schema: Mapping[str, Any]) -> Validator:
+        """Return what checks single arguments, without the rules of ``schema`` for several. Raises
+        :class:`UnsoundSchema`."""
+        return self.compile({keyword: schema[keyword] for keyword in _FOR_ONE_ARGUMENT if keyword in schema})
+
     def compile_tool(self, digest: str, schema: Mapping[str, Any]) -> Validator:
         """Return the validator by a digest that stands for the schema, so that no call has to serialize it."""
         try:
@@ -251,8 +236,8 @@ class ValidatorCache:
             raise UnsoundSchema(str(error), _costly_part(schema)) from None
         checked, weight = schema, 0
         if has_patterns:
-            admitted, weight = admit_patterns(schema, self._weigh)
-            checked = remove_patterns(schema, lambda pattern: pattern not in admitted)
+            admitted, weight = patterns.admit_patterns(schema, self._weigh)
+            checked = patterns.remove_patterns(schema, lambda pattern: pattern not in admitted)
         try:
             engine = _engine(checked)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
@@ -293,22 +278,16 @@ def _fits(pattern: str, size: int) -> bool:
     return True
 
 
-# Repair arguments that a check refuses, where nothing is lost by it.
-#
-# Agent frameworks send null for each optional argument that the model left out (CrewAI, strict modes of LLM APIs).
-# Few schemas take null, so the call would fail for what nobody meant to say.
-_FOR_ONE_ARGUMENT: Final = ("$schema", "properties", *DEFINITIONS)
-
-
 def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
-    """Return arguments that the tool's check accepts, without the nulls of optional arguments that refuse null. Return
-    them as they came where the check accepts them, or refuses them all the same."""
+    """Return arguments that the tool's check accepts, without the nulls of optional arguments that refuse null: agent
+    frameworks send null for what the model left out (CrewAI, strict modes of LLM APIs). Return them as they came where
+    the check accepts them, or refuses them all the same."""
     schema = tool.checked_schema
     validator = validators.compile_tool(tool.digest, schema)
     if validator.is_valid(arguments):
         return arguments
     properties, required = schema.get("properties", {}), schema.get("required", ())
-    alone = validators.compile({keyword: schema[keyword] for keyword in _FOR_ONE_ARGUMENT if keyword in schema})
+    alone = validators.compile_alone(schema)
     repaired = {
         name: value
         for name, value in arguments.items()
