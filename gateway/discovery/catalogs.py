@@ -16,10 +16,6 @@ from gateway.discovery.views import check_listing_size
 from gateway.model import Catalog, Listing, Tool
 from gateway.settings import CatalogSettings
 
-# Remember output schemas that a result violated.
-#
-# Clients check a result against the tool's output schema and refuse one that violates it. So such a tool is listed
-# without the schema until the listing has another one.
 MAX_METHODS: Final = 10_000
 MAX_SCHEMAS: Final = 8
 """Broken schemas that are remembered of one method: views may list it with different ones."""
@@ -27,9 +23,9 @@ _NOTE: Final = "a result broke it"
 
 
 class BrokenOutputSchemas:
-    """Hold the digests of output schemas that a result violated. ``version`` grows with each. Services may share this
-    object; each removes the schemas from its own catalogs. ``after_recording`` is called with each method and digest
-    that this process found. It may not raise."""
+    """Hold the digests of output schemas that a result violated: clients refuse such a result, so the tool is listed
+    without the schema until the listing has another one. ``version`` grows with each. ``after_recording`` is called
+    with each method and digest that this process found. It may not raise."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -60,7 +56,7 @@ class BrokenOutputSchemas:
         return True
 
     def strip(self, catalog: Catalog) -> Catalog:
-        """Return the catalog without the broken schemas, and the same object where it has none."""
+        """Return the catalog without the broken schemas; the same object where it has none."""
         if not self._broken:
             return catalog
         tools = tuple(self._strip_tool(tool) if tool.method in self._broken else tool for tool in catalog.tools)

@@ -20,18 +20,16 @@ from gateway.listing.dialect import NoListing
 from gateway.model import Caller, Catalog, Listing, View
 from gateway.settings import CatalogSettings
 
-# Keep the garbage collector from stopping the process for a large listing.
-#
-# A full collection visits every object. A listing of some thousand methods has hundreds of thousands of objects: one
-# collection then takes about 0.1 s, and reading the listing starts several. None of these objects is ever garbage in
-# the collector's sense: a catalog has no reference cycles, so reference counts free it once it is replaced.
 LARGE: Final = 500
 """Tools from which a catalog is frozen."""
 _NEVER: Final = 1_000_000
 
 
 class GarbageCollector:
-    """Control the process's garbage collector. The process has one, so there is one of these: :data:`COLLECTOR`."""
+    """Keep the process's garbage collector, which :data:`COLLECTOR` controls, from stopping it for a large listing.
+
+    A full collection visits every object. With a listing of some thousand methods it takes about 0.1 s, and reading the
+    listing starts several. A catalog has no reference cycles, so reference counts free it once it is replaced."""
 
     def __init__(self) -> None:
         self._pauses = 0
@@ -82,7 +80,6 @@ class GarbageCollector:
 
 COLLECTOR: Final = GarbageCollector()
 
-
 EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is fresh: an administrator may be about to grant permissions."""
 MOST_NAMES: Final = 20
@@ -94,12 +91,9 @@ log = structlog.get_logger()
 
 
 class Refresher:
-    """Refresh the views of one service, at most once at a time each.
-
-    ``fetch_listing``, ``clock`` and ``uses_callers_token`` are as for :class:`~gateway.discovery.discovery.Discovery`.
-    ``publish`` gives a view another catalog, and returns whether its tools changed. ``after_change`` is then called
-    with the view and the digest of the catalog. ``listings`` are those of callers, to build catalogs of after a reload.
-    """
+    """Refresh the views of one service, each at most once at a time, for a
+    :class:`~gateway.discovery.discovery.Discovery`. ``publish`` gives a view another catalog, and returns whether its
+    tools changed. ``listings`` are those of callers, to build catalogs of after a reload."""
 
     def __init__(
         self,
@@ -146,7 +140,7 @@ class Refresher:
                 return
 
     def may_rebuild(self, entry: ViewState) -> bool:
-        """Tell whether the view's catalog can be built from a listing that an earlier configuration fetched."""
+        """Return whether the view's catalog can be built from a listing that an earlier configuration fetched."""
         recent = self._clock() - entry.refreshed_at <= self._settings.max_stale
         return recent and entry.catalog is None and entry.listing_digest in self.listings
 
@@ -246,7 +240,6 @@ def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
 
 
 def _name_fields(what: str, names: set[str]) -> dict[str, object]:
-    """Return the first names, and how many more there are, as fields of a log line."""
     fields: dict[str, object] = {what: sorted(names)[:MOST_NAMES]}
     if len(names) > MOST_NAMES:
         fields[f"more_{what}"] = len(names) - MOST_NAMES

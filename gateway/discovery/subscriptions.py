@@ -1,8 +1,7 @@
-"""Notify open streams that tools changed.
+"""Notify open streams that tools changed: of the first change at once, of further ones once per interval.
 
-The first change is notified at once, further ones at most once per interval, the last always. A stream has a set of
-flags, not a queue: changes coalesce, and a slow or dead reader delays no other and costs no memory. One timer serves
-the keep-alive of all streams. Many streams are woken in slices, so that other tasks get a turn.
+A stream has a set of flags, not a queue: changes coalesce, and a slow or dead reader delays no other and costs no
+memory. One timer serves the keep-alive of all streams. They are woken in slices, so that other tasks get a turn.
 """
 
 from __future__ import annotations
@@ -96,8 +95,8 @@ class Subscriptions:
         return len(self._by_client)
 
     def follow(self, discovery: Discovery, interval: float, heartbeat: float, store: Store) -> None:
-        """Notify of this discovery's changes from now on, at most once per ``interval``; both times are seconds. End
-        the streams of a session that ended, on whichever replica of ``store``."""
+        """Notify of this discovery's changes from now on. Both times are seconds. End the streams of a session that
+        ended, on whichever replica of ``store``."""
         if self._discovery is not None:
             self._discovery.after_publish = lambda _: None
         discovery.after_publish = self.notify
@@ -109,7 +108,6 @@ class Subscriptions:
         self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
 
     def refresh(self, caller: Caller) -> None:
-        """Refresh the view of a caller with a stream in the background, where it is the caller's own and stale."""
         if self._discovery is not None:
             self._discovery.refresh_if_stale(caller)
 
@@ -119,8 +117,8 @@ class Subscriptions:
         return set(self._by_view)
 
     def subscribe(self, view: View, client: str | None = None, epoch: int = 0) -> Subscription:
-        """Return a new subscription. Of one ``client``'s subscriptions only the newest gets changes: a client needs one
-        copy. With an ``epoch`` that is over, the subscription gets the end at once."""
+        """Return a new subscription. Of one ``client``'s only the newest gets changes: a client needs one copy. Where
+        the ``epoch`` is over, the subscription gets the end at once."""
         subscription = Subscription(view, client)
         if client is not None:
             others = self._by_client.setdefault(client, {})
@@ -222,14 +220,8 @@ def _remove(
     return left
 
 
-# Tell other replicas what this one found out of the backend: that a caller's tools changed, the structure of params
-# that a method takes, and output schemas that a result broke.
-#
-# Callers' own listings stay in the process: a replica that hears of a change lists for itself. A replica that starts
-# asks the others what they have learned. Nothing of this is kept in the store, so what was learned ends with the last
-# process.
 MAX_TOLD: Final = 200
-"""Most things of one kind that a replica which starts is told; methods' names have at most 256 characters or so."""
+"""Maximum facts of one kind that a replica which starts is told."""
 DOUBT_AFTER: Final = 1.0
 """Seconds for which a replica trusts its own listing of a caller, whatever others say: a service that answers each
 question differently must not make replicas ask all the time."""
@@ -245,8 +237,10 @@ class Found(StrEnum):
 
 
 class DiscoveryNotices:
-    """Pass on what the replicas of one service find out. ``backend`` names the backend and its settings: replicas that
-    differ, during a rollout, do not learn from each other."""
+    """Pass on what the replicas of one service find out: that a caller's tools changed, the structure of params that a
+    method takes, and output schemas that a result broke. A replica that hears of a change lists for itself; one that
+    starts asks the others. Nothing of this is kept in the store. ``backend`` is from
+    :func:`~gateway.discovery.shared_listing.backend_digest`."""
 
     def __init__(
         self, store: Store, backend: str, structures: ParamStructures, broken_output_schemas: BrokenOutputSchemas
@@ -278,7 +272,7 @@ class DiscoveryNotices:
             task.cancel()
 
     def _hear(self, notice: bytes, discovery: Discovery, subscriptions: Subscriptions) -> None:
-        """Take over what a replica found, also this one. One of another version may say what this one does not know."""
+        """Take over what a replica found, also this one. Another version may say what this one does not know."""
         match jsonrpc.decode(notice):
             case [Found.VIEW, str(issuer), str(subject), str(client), [*scopes], str(language), str(digest)]:
                 view = View(issuer, subject, client, frozenset(scopes), language)

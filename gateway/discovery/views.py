@@ -17,11 +17,6 @@ from gateway.listing.dialect import NoListing, Step
 from gateway.model import AccessToken, Caller, Catalog, Listing, SourceAnswer, Tool, View
 from gateway.settings import CatalogSettings
 
-# Refuse listings that suddenly shrink or grow.
-#
-# A sudden change is more often a fault of the backend than a decision of its operator. A listing that is empty, or
-# lost more than half of its tools and ten at least, is accepted once the backend has repeated it for
-# :data:`CONFIRMED_AFTER`; until then the last good one serves. A listing beyond :data:`MAX_TOOLS` is never used.
 CONFIRMED_AFTER: Final = 60.0
 """Seconds for which a listing that shrank has to stay so."""
 RETRY_AFTER: Final = CONFIRMED_AFTER / 4
@@ -32,20 +27,19 @@ _MANY: Final = 10
 
 @dataclass(slots=True)
 class ShrinkGuard:
-    """Hold since when the listings of one view have been too small: ``shrunk_since``, by the clock of discovery."""
+    """Doubt listings that suddenly shrink, which is more often a fault of the backend than a decision of its operator:
+    one that is empty, or lost more than half of its tools and ten at least. It is accepted once the backend has sent it
+    for :data:`CONFIRMED_AFTER`. ``shrunk_since`` is by the clock of discovery."""
 
     shrunk_since: float | None = None
 
     def accepts(self, before: int, after: int, now: float) -> bool:
-        """Tell whether a listing with ``after`` tools may replace one with ``before``."""
+        """Return whether a listing with ``after`` tools may replace one with ``before``."""
         shrinks = after == 0 < before or (2 * after < before and before - after >= _MANY)
-        if not shrinks:
-            self.shrunk_since = None
-            return True
-        if self.shrunk_since is None:
-            self.shrunk_since = now
-        if now - self.shrunk_since < CONFIRMED_AFTER:
-            return False
+        if shrinks:
+            self.shrunk_since = now if self.shrunk_since is None else self.shrunk_since
+            if now - self.shrunk_since < CONFIRMED_AFTER:
+                return False
         self.shrunk_since = None
         return True
 
@@ -91,10 +85,8 @@ class ListingRefusal:
 class ViewState:
     """Hold what is known of one view. Times are seconds of discovery's clock.
 
-    ``shown_digest`` is the digest of the catalog that callers saw last, ``previous`` the catalog before the last
-    change, ``serves_fallback`` whether the fallback replaces the catalog, ``failure_reason`` why the last refresh
-    failed. Callers' own listings may be many and large, so their entries hold only ``listing_digest``, see
-    :class:`Listings`.
+    ``shown_digest`` is that of the catalog that callers saw last, ``previous`` the catalog before the last change.
+    Callers' own listings may be many and large, so their entries hold only ``listing_digest``, see :class:`Listings`.
     """
 
     view: View
@@ -127,8 +119,8 @@ class ViewState:
         self.fresh_until = self.retry_at = 0.0
 
     def doubt(self, digest: str, after: float) -> bool:
-        """Mark the catalog stale, at the soonest ``after`` seconds from its last refresh, where it is shown and has not
-        this digest. Return whether so."""
+        """Mark a shown catalog of another digest stale, at the soonest ``after`` seconds from its last refresh. Return
+        whether it is."""
         differs = self.shown_digest not in ("", digest)
         if differs:
             self.fresh_until = min(self.fresh_until, self.refreshed_at + after)
@@ -178,12 +170,11 @@ class ViewState:
         self.refusal = ListingRefusal(error, listing_token(caller), until)
 
     def refuses(self, caller: Caller, now: float) -> bool:
-        """Tell whether the backend lately refused this caller's token."""
+        """Return whether the backend lately refused this caller's token."""
         refusal = self.refusal
         return refusal is not None and now < refusal.until and refusal.token == listing_token(caller)
 
     def unavailable_error(self, now: float) -> CatalogUnavailable:
-        """Return the error for callers while there is no catalog."""
         return CatalogUnavailable(_UNAVAILABLE, retry_after=max(1, round(self.retry_at - now + 0.5)))
 
     def check_refusal(self, caller: Caller, now: float) -> None:
@@ -193,10 +184,9 @@ class ViewState:
 
 
 class Views(dict[View, ViewState]):
-    """Hold the states of ``most`` views. A look-up makes one that is missing, in the place of any other caller's.
-
-    The place is chosen at random. If it were that of the view that was used longest ago, callers who are a few more
-    than fit would evict each other in turn, and each request of each of them would cost the backend a listing."""
+    """Hold the states of ``most`` views. A look-up makes one that is missing, in the place of another caller's, chosen
+    at random: if it were the least recently used one, callers who are a few more than fit would evict each other in
+    turn, and each of their requests would cost the backend a listing."""
 
     def __init__(self, most: int = MAX_VIEWS) -> None:
         super().__init__()
@@ -223,29 +213,23 @@ class Views(dict[View, ViewState]):
         views.pop()
 
 
-class Listings:
+class Listings(LRUCache[str, Listing]):
     """Hold callers' own listings by digest, up to ``most`` bytes of those used last. A reload builds catalogs from them
     without asking the backend. Callers with equal listings share one."""
 
     def __init__(self, most: int = MAX_LISTED) -> None:
-        self._by_digest: LRUCache[str, Listing] = LRUCache(most, getsizeof=lambda listing: listing.size)
-
-    def __contains__(self, digest: str) -> bool:
-        return digest in self._by_digest
-
-    def __getitem__(self, digest: str) -> Listing:
-        return self._by_digest[digest]
+        super().__init__(most, getsizeof=lambda listing: listing.size)
 
     def add(self, listing: Listing) -> str:
-        """Keep the listing. Return its digest, empty where it has none or is too large to keep."""
-        if not listing.digest or listing.size > self._by_digest.maxsize:
+        """Keep the listing. Return its digest, "" where it has none or is too large to keep."""
+        if not listing.digest or listing.size > self.maxsize:
             return ""
-        self._by_digest[listing.digest] = listing
+        self[listing.digest] = listing
         return listing.digest
 
 
 def listing_token(caller: Caller) -> AccessToken | None:
-    """Return the caller's token that fetches the listing, itself or after an exchange. None for the shared view."""
+    """Return the caller's token that fetches the listing, itself or after an exchange; None for the shared view."""
     return None if caller.view.is_shared or caller.principal is None else caller.principal.token
 
 
