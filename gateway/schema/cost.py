@@ -1,18 +1,9 @@
 """Measure what checking a value against a schema can cost, before the schema is used.
 
 A validator visits a subschema once for every path that leads to it. So a ladder of ``anyOf`` over ``$ref`` doubles the
-work with each rung: 25 rungs are a few hundred bytes and hold the interpreter for seconds. Two figures are computed
-here. Each subschema is measured once, so that the ladder is cheap to measure:
-
-* ``breadth``: how many subschemas apply to the same value;
-* whether that number *grows* while the validator descends into a value, as with a schema that applies twice to the
-  same child of each value.
-
-Some keywords cost more than others, as measured with jsonschema_rs 0.60. For ``unevaluatedProperties`` and
-``unevaluatedItems`` the engine evaluates the combined schemas again: up to 2.7 times the work for each that applies to
-the same value, and twice the work for each level below, where references are not recursive. ``enum`` compares objects
-and lists one by one, and plain values too where they are of several types; those of one type are looked up.
-``dependentRequired`` looks for each of its names. :mod:`gateway.schema.patterns` has the cost of numbers.
+work with each rung: 25 rungs are a few hundred bytes and hold the interpreter for seconds. Here each subschema is
+measured once: how many apply to the same value (``breadth``), and whether that number *grows* while the validator
+descends into a value. Weights of keywords are as measured with jsonschema_rs 0.60.
 """
 
 from __future__ import annotations
@@ -36,6 +27,8 @@ MAX_REEVALUATIONS: Final = 10
 _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _REEVALUATION_FACTOR: Final = 3
+"""The engine evaluates combined schemas again: up to 2.7 times the work for each keyword that applies to one value, and
+twice the work for each level below, where references are not recursive."""
 _NAMES_PER_SCHEMA: Final = 3
 """Names, or plain values of an enum, that are compared in the time of one subschema."""
 _NAMES_PER_FAULT: Final = 2
@@ -60,11 +53,10 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Hold what checking a value costs. ``breadth`` is the most subschemas that apply to one value. ``chooses`` says
-    that some may fail while the whole holds, so that one fault can contain the faults of many. ``numbers`` and
-    ``weight`` are the most numbers that one subschema compares a value with, and the most weight of such numbers.
-    ``unique`` says that items are compared with each other. ``faults`` is what the faults that one subschema finds in a
-    value cost to collect, in units of one, and ``names`` says that each name can be a fault, which quotes the whole."""
+    """Hold what checking a value costs at most: ``breadth`` subschemas for one value, ``numbers`` of ``weight`` that
+    one subschema compares it with, and ``faults``, in units of one, for the faults of one subschema. ``chooses`` says
+    that subschemas may fail while the whole holds, so that one fault can contain many; ``unique`` that items are
+    compared with each other; ``names`` that each name can be a fault, which quotes the whole."""
 
     breadth: int
     chooses: bool
@@ -76,10 +68,7 @@ class Cost:
 
 
 def measure_cost(schema: Mapping[str, Any]) -> Cost:
-    """Return what checking against a schema costs. Raises :class:`TooCostly` beyond :data:`MAX_APPLICATORS`.
-
-    ``schema`` is self-contained: its references are JSON pointers into itself.
-    """
+    """Return what checking against a self-contained schema costs. Raises :class:`TooCostly`."""
     measure = _Measure(schema)
     measure.node(schema)
     widest = max(node.breadth for node in measure.nodes.values())
@@ -87,9 +76,8 @@ def measure_cost(schema: Mapping[str, Any]) -> Cost:
         raise TooCostly(f"its combined alternatives come to {_format_count(widest)}, more than {MAX_APPLICATORS}")
     if measure.most_reevaluations(id(schema)) > MAX_REEVALUATIONS:
         raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_REEVALUATIONS} levels")
-    breadth = max(widest, measure.growth(id(schema)))
     compared = measure.numbers, measure.weight, measure.unique
-    return Cost(breadth, measure.chooses, *compared, measure.faults, measure.names)
+    return Cost(max(widest, measure.growth(id(schema))), measure.chooses, *compared, measure.faults, measure.names)
 
 
 class _Measure:
@@ -115,21 +103,15 @@ class _Measure:
 
     def _in_place(self, schema: Mapping[str, Any]) -> _Node:
         key = id(schema)
-        known = self.nodes.get(key)
-        if known is not None:
-            return known
+        if key in self.nodes:
+            return self.nodes[key]
         if key in self._open:
             raise TooCostly("a reference leads back to itself without a property or an item between")
         if len(self._open) >= MAX_CHAIN:
             raise TooCostly(f"its references form a chain of more than {MAX_CHAIN}")
         self._open.add(key)
         node = _Node(1 + _composites(schema.get("enum")) + _lookups(schema) // _NAMES_PER_SCHEMA)
-        numbers, weight = weigh_literals(schema)
-        self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
-        self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
-        self.unique = self.unique or schema.get("uniqueItems") is True
-        self.faults = max(self.faults, _fault_cost(schema))
-        self.names = self.names or "propertyNames" in schema
+        self._weigh(schema)
         factor = _REEVALUATION_FACTOR ** sum(keyword in schema for keyword in _UNEVALUATED)
         for child_key, child in _descents(schema):
             if isinstance(child, Mapping):
@@ -149,6 +131,15 @@ class _Measure:
         self._open.discard(key)
         self.nodes[key] = node
         return node
+
+    def _weigh(self, schema: Mapping[str, Any]) -> None:
+        """Count what one schema object costs by itself."""
+        numbers, weight = weigh_literals(schema)
+        self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
+        self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
+        self.unique = self.unique or schema.get("uniqueItems") is True
+        self.faults = max(self.faults, _fault_cost(schema))
+        self.names = self.names or "propertyNames" in schema
 
     def most_reevaluations(self, start: int) -> int:
         """Return the most nodes on one path into the value that evaluate again. A path ends where it recurs."""
@@ -203,7 +194,7 @@ def _composites(enum: Any) -> int:
 
 
 def _lookups(schema: Mapping[str, Any]) -> int:
-    """Return how many names and plain values are compared one by one."""
+    """Return how many names and plain values are compared one by one. Values of one type are looked up."""
     enum, dependent = schema.get("enum"), schema.get("dependentRequired")
     count = 0
     if isinstance(enum, list) and len({type(value) for value in enum}) > 1:
@@ -230,30 +221,20 @@ def _groups(node: _Node) -> list[Counter[int]]:
 
 
 def _worst(groups: list[Counter[int]], work: dict[int, int]) -> int:
-    """Return the most subschemas that apply to any one child of a value."""
     return max(sum(times * work.get(target, 0) for target, times in group.items()) for group in groups)
 
 
 def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
     """Yield each subschema that applies to a child of the value, behind the kind and name of that child."""
-    properties = schema.get("properties")
+    properties, patterns, prefix = (schema.get(one) for one in ("properties", "patternProperties", "prefixItems"))
     if isinstance(properties, Mapping):
-        for name, child in properties.items():
-            yield ("member", name), child
-    patterns = schema.get("patternProperties")
+        yield from ((("member", name), child) for name, child in properties.items())
     if isinstance(patterns, Mapping):
-        for child in patterns.values():
-            yield ("member", _ANY), child
-    for keyword in OF_MEMBERS:
-        if keyword in schema:
-            yield ("member", _ANY), schema[keyword]
-    prefix = schema.get("prefixItems")
+        yield from ((("member", _ANY), child) for child in patterns.values())
     if isinstance(prefix, list):
-        for position, child in enumerate(prefix):
-            yield ("item", str(position)), child
-    for keyword in OF_ITEMS:
-        if keyword in schema:
-            yield ("item", _ANY), schema[keyword]
+        yield from ((("item", str(position)), child) for position, child in enumerate(prefix))
+    for kind, keywords in (("member", OF_MEMBERS), ("item", OF_ITEMS)):
+        yield from (((kind, _ANY), schema[keyword]) for keyword in keywords if keyword in schema)
 
 
 def _format_count(number: int) -> str:
