@@ -47,9 +47,6 @@ class PageCache:
     def __init__(self, max_bytes: int = 64 * 1024 * 1024) -> None:
         self._pages: LRUCache[_Key, Page] = LRUCache(max_bytes, getsizeof=lambda page: len(page.tools) + 200)
 
-    def __repr__(self) -> str:
-        return f"<PageCache {len(self._pages)} pages, {self._pages.currsize} of {self._pages.maxsize} bytes>"
-
     async def get_page(self, catalog: Catalog, projector: Projector, after: str | None, size: int) -> Page:
         """Return the page that begins behind the name ``after``, which the catalog need not have any more. Other tasks
         get their turn while a large one is made."""

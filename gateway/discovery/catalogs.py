@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -97,8 +98,5 @@ class Catalogs:
     def intern(self, catalog: Catalog) -> Catalog:
         """Return the first catalog that was given here and equals this one."""
         known = self._by_digest.setdefault(catalog.digest, catalog)
-        return known if _remarks(known) == _remarks(catalog) else catalog
-
-
-def _remarks(catalog: Catalog) -> tuple[object, ...]:
-    return catalog.dialect, catalog.quarantined, catalog.notes, catalog.service
+        remarks = attrgetter("dialect", "quarantined", "notes", "service")
+        return known if remarks(known) == remarks(catalog) else catalog

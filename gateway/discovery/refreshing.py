@@ -120,9 +120,6 @@ class Refresher:
         self._after_change = after_change
         self._uses_callers_token = uses_callers_token
 
-    def __repr__(self) -> str:
-        return f"<Refresher {'has tried' if self.first_attempt_over.is_set() else 'has not tried yet'}>"
-
     def start(self, entry: ViewState, caller: Caller) -> asyncio.Task[None]:
         """Return the refresh under way, or start one."""
         if entry.refresh_task is None:
@@ -196,7 +193,7 @@ class Refresher:
     def _accepts(self, entry: ViewState, catalog: Catalog) -> bool:
         held = any(method.held_by_pin for method in catalog.quarantined)  # pins may remove tools: not a backend's fault
         before, now = len(entry.catalog.tools) if entry.catalog is not None else 0, self._clock()
-        if held or entry.shrink_guard.accepts(before, len(catalog.tools), now):
+        if held or entry.accepts_size(before, len(catalog.tools), now):
             return True
         entry.retry_at = now + RETRY_AFTER
         entry.failure = None

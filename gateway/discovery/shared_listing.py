@@ -111,9 +111,6 @@ class SharedListing:
         self._end: Callable[[], None] = lambda: None
         self._refreshes: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<SharedListing {self._digest[:12] or 'none yet'}{'' if self._shares else ', not shared'}>"
-
     def follow(self, discovery: Discovery) -> None:
         """Refresh where another replica lists something else."""
 

@@ -252,9 +252,6 @@ class DiscoveryNotices:
         self._end: Callable[[], None] = lambda: None
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def __repr__(self) -> str:
-        return f"<DiscoveryNotices {len(self._tasks)} under way>"
-
     def follow(self, discovery: Discovery, subscriptions: Subscriptions) -> None:
         """Tell and hear from now on."""
         if not self._store.is_shared:

@@ -52,66 +52,52 @@ def _builtin_tool(name: str, title: str, description: str, input_schema: JsonObj
     return Tool(name, name, description, input_schema, binding, title, closed=True, **members)
 
 
+def _object_schema(required: list[str], **properties: JsonObject) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_FOUND: Final = _object_schema(
+    ["name", "description", "inputSchema"],
+    **{name: {"type": "string"} for name in ("name", "title", "description")},
+    **{name: {"type": "object"} for name in ("inputSchema", "annotations")},
+)
 SEARCH_TOOLS: Final = _builtin_tool(
     "search_tools",
     "Search tools",
     "Find the tools of this service that fit a task. Says what each does and which arguments it takes. "
     "Call one with call_tool.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 500,
-                "description": "What the tool should do, in a few words.",
-            },
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_LIMIT,
-                "default": DEFAULT_LIMIT,
-                "description": "Most tools to return.",
-            },
+    _object_schema(
+        ["query"],
+        query={
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 500,
+            "description": "What the tool should do, in a few words.",
         },
-        "required": ["query"],
-    },
-    output_schema={
-        "type": "object",
-        "properties": {
-            "tools": {
-                "type": "array",
-                "description": "The best matches, the best one first.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "name": {"type": "string"},
-                        "title": {"type": "string"},
-                        "description": {"type": "string"},
-                        "inputSchema": {"type": "object"},
-                        "annotations": {"type": "object"},
-                    },
-                    "required": ["name", "description", "inputSchema"],
-                },
-            },
-            "matches": {"type": "integer", "description": "How many tools have to do with the query in all."},
+        limit={
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MAX_LIMIT,
+            "default": DEFAULT_LIMIT,
+            "description": "Most tools to return.",
         },
-        "required": ["tools", "matches"],
-    },
+    ),
+    output_schema=_object_schema(
+        ["tools", "matches"],
+        tools={"type": "array", "description": "The best matches, the best one first.", "items": _FOUND},
+        matches={"type": "integer", "description": "How many tools have to do with the query in all."},
+    ),
     annotations={"readOnlyHint": True, "openWorldHint": False},
 )
 CALL_TOOL: Final = _builtin_tool(
     "call_tool",
     "Call a tool",
     "Call a tool that search_tools found, with arguments as its inputSchema says.",
-    {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "minLength": 1, "description": "The tool's name, as search_tools gave it."},
-            "arguments": {"type": "object", "default": {}, "description": "The tool's arguments."},
-        },
-        "required": ["name"],
-    },
+    _object_schema(
+        ["name"],
+        name={"type": "string", "minLength": 1, "description": "The tool's name, as search_tools gave it."},
+        arguments={"type": "object", "default": {}, "description": "The tool's arguments."},
+    ),
 )
 SEARCH_CATALOG: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search")
 """The catalog that is listed in place of a caller's own."""
@@ -136,9 +122,6 @@ class ToolSearch:
         self._words: LRUCache[str, Words] = LRUCache(_TOOLS)
         self._indexes: LRUCache[str, ToolIndex] = LRUCache(_INDEXES)
         self._builds = SingleFlight[str, ToolIndex]()
-
-    def __repr__(self) -> str:
-        return f"<ToolSearch indexes={len(self._indexes)} tools={len(self._words)} builds={self._builds!r}>"
 
     async def search(
         self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, name_style: NameStyle = NameStyle.LLM

@@ -25,25 +25,6 @@ MAX_TOOLS: Final = 5000
 _MANY: Final = 10
 
 
-@dataclass(slots=True)
-class ShrinkGuard:
-    """Doubt listings that suddenly shrink, which is more often a fault of the backend than a decision of its operator:
-    one that is empty, or lost more than half of its tools and ten at least. It is accepted once the backend has sent it
-    for :data:`CONFIRMED_AFTER`. ``shrunk_since`` is by the clock of discovery."""
-
-    shrunk_since: float | None = None
-
-    def accepts(self, before: int, after: int, now: float) -> bool:
-        """Return whether a listing with ``after`` tools may replace one with ``before``."""
-        shrinks = after == 0 < before or (2 * after < before and before - after >= _MANY)
-        if shrinks:
-            self.shrunk_since = now if self.shrunk_since is None else self.shrunk_since
-            if now - self.shrunk_since < CONFIRMED_AFTER:
-                return False
-        self.shrunk_since = None
-        return True
-
-
 def check_listing_size(listing: Listing, settings: CatalogSettings) -> None:
     """Raise :class:`NoListing` for more methods than :data:`MAX_TOOLS`, before any tool is built of them."""
     if len(listing.methods) <= MAX_TOOLS:
@@ -98,7 +79,7 @@ class ViewState:
     refreshed_at: float = 0.0
     retry_at: float = 0.0
     failures: int = 0
-    shrink_guard: ShrinkGuard = field(default_factory=ShrinkGuard)
+    shrunk_since: float | None = None
     previous: Catalog | None = None
     previous_until: float = 0.0
     serves_fallback: bool = False
@@ -125,6 +106,17 @@ class ViewState:
         if differs:
             self.fresh_until = min(self.fresh_until, self.refreshed_at + after)
         return differs
+
+    def accepts_size(self, before: int, after: int, now: float) -> bool:
+        """Return whether a listing with ``after`` tools may replace one with ``before``. One that is empty, or lost ten
+        and more than half, is more often a fault of the backend than a decision of its operator: it is accepted once
+        the backend has sent it for :data:`CONFIRMED_AFTER`."""
+        if after == 0 < before or (2 * after < before and before - after >= _MANY):
+            self.shrunk_since = now if self.shrunk_since is None else self.shrunk_since
+            if now - self.shrunk_since < CONFIRMED_AFTER:
+                return False
+        self.shrunk_since = None
+        return True
 
     def find_vanished(self, name: str, catalog: Catalog, now: float) -> Tool | None:
         """Return a tool that vanished lately, unless the present catalog withholds it."""
@@ -199,18 +191,15 @@ class Views(dict[View, ViewState]):
 
     def __setitem__(self, view: View, entry: ViewState) -> None:
         if view not in self:
-            if len(self) >= self._most and self._callers_views:
-                self._forget_any_callers()
+            views = self._callers_views
+            if len(self) >= self._most and views:
+                place = random.randrange(len(views))  # noqa: S311, not a secret
+                del self[views[place]]
+                views[place] = views[-1]  # so that no other key moves
+                views.pop()
             if not view.is_shared:
-                self._callers_views.append(view)
+                views.append(view)
         super().__setitem__(view, entry)
-
-    def _forget_any_callers(self) -> None:
-        views = self._callers_views
-        place = random.randrange(len(views))  # noqa: S311, not a secret
-        del self[views[place]]
-        views[place] = views[-1]  # so that no other key moves
-        views.pop()
 
 
 class Listings(LRUCache[str, Listing]):

@@ -62,7 +62,7 @@ async def _add_parameters(source: ListingSource, document: dict[str, Any]) -> di
 
 
 def recognizes(document: Any) -> bool:
-    """Tell whether a document is this listing. An empty one is recognized by its ``self`` link."""
+    """Return whether a document is this listing. An empty one is recognized by its ``self`` link."""
     if not isinstance(document, dict) or not isinstance(document.get("data"), list):
         return False
     if not document["data"]:

@@ -157,9 +157,6 @@ class ListingReader:
         self.dialect: str = dialect if configured == "auto" else configured
         self._form = form_of(settings)
 
-    def __repr__(self) -> str:
-        return f"<ListingReader dialect={self.dialect} form={self._form}>"
-
     async def fetch_listing(self, caller: Caller) -> Listing:
         """Return the listing that the caller may see. Raise :class:`NoListing`, and what the credential raises.
 

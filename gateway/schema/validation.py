@@ -205,9 +205,6 @@ class ValidatorCache:
         self._by_digest: FIFOCache[str, Validator] = FIFOCache(2 * most)
         self._sizes: LRUCache[str, int | None] = LRUCache(most)
 
-    def __repr__(self) -> str:
-        return f"<ValidatorCache {len(self._compiled)} of {self._compiled.maxsize} schemas>"
-
     def compile(self, schema: Mapping[str, Any]) -> Validator:
         """Return the validator of a schema. Raises :class:`UnsoundSchema` for one that is invalid or costs too much."""
         key = jsonrpc.encode_canonical(schema)
