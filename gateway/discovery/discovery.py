@@ -17,9 +17,8 @@ import structlog
 
 from gateway.catalog.build import Builder
 from gateway.concurrency.background import Problem, keep_fresh
-from gateway.discovery.catalogs import BrokenOutputSchemas, Catalogs
 from gateway.discovery.refreshing import Refresher
-from gateway.discovery.views import Views, ViewState
+from gateway.discovery.views import BrokenOutputSchemas, Catalogs, Views, ViewState
 from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing
 from gateway.model import SHARED, Caller, Catalog, Listing, Tool, View

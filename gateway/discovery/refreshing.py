@@ -13,8 +13,7 @@ from typing import Final
 import structlog
 
 from gateway.concurrency.background import Problem, time_after
-from gateway.discovery.catalogs import Catalogs
-from gateway.discovery.views import RETRY_AFTER, Listings, ViewState, listing_refusal_error, listing_token
+from gateway.discovery.views import RETRY_AFTER, Catalogs, Listings, ViewState, listing_refusal_error, listing_token
 from gateway.errors import GatewayError
 from gateway.listing.dialect import NoListing
 from gateway.model import Caller, Catalog, Listing, View

@@ -56,19 +56,14 @@ class Describe:
 def recognizes(document: Any) -> bool:
     if not isinstance(document, dict):
         return False
-    if isinstance(document.get("procs"), list):
-        return isinstance(document.get("sdversion"), str) or any(
-            "name" in object_of(proc) for proc in document["procs"]
-        )
-    methods = document.get("methods")
+    procs, methods = document.get("procs"), document.get("methods")
+    if isinstance(procs, list):
+        return isinstance(document.get("sdversion"), str) or any("name" in object_of(proc) for proc in procs)
     if isinstance(methods, list):
         return any(map(_has_rpctype, methods))
     # Kodi's document also has methods{} with "type": "method", but with types{} beside it.
-    return (
-        "types" not in document
-        and isinstance(methods, dict)
-        and any(object_of(method).get("type") == "method" for method in methods.values())
-    )
+    named = object_of(methods).values() if "types" not in document else ()
+    return any(object_of(method).get("type") == "method" for method in named)
 
 
 def parse_listing(document: dict[str, Any]) -> Listing:
@@ -111,25 +106,21 @@ def _procedure(name: str, proc: dict[str, Any]) -> Method:
 def _positional(name: str, entry: dict[str, Any]) -> Method:
     """Return the method of an entry of RPC4Django's ``methods``, called by position, as XML-RPC has it."""
     known, structure = name_parameters(map(_parameter, list_of(entry.get("params"))), Structure.BY_POSITION)
-    method = _of_entry(name, entry, known, structure)
-    return _append_remark(method, NOT_SAID if known else "")
+    return _append_remark(_of_entry(name, entry, known, structure), NOT_SAID if known else "")
 
 
-def _of_entry(
-    name: str, entry: dict[str, Any], parameters: tuple[Parameter, ...] | None, structure: Structure
-) -> Method:
+def _of_entry(name: str, entry: dict[str, Any], known: tuple[Parameter, ...] | None, structure: Structure) -> Method:
     result = entry.get("return")
-    return fill_from_docstring(
-        Method(
-            name,
-            Describe.name,
-            description=text_of(entry.get("summary")) or text_of(entry.get("help")),
-            parameters=parameters,
-            structure=structure,
-            result=_schema(result if isinstance(result, dict) else {"type": result}),
-            annotations={"idempotentHint": True} if entry.get("idempotent") is True else {},
-        )
+    method = Method(
+        name,
+        Describe.name,
+        description=text_of(entry.get("summary")) or text_of(entry.get("help")),
+        parameters=known,
+        structure=structure,
+        result=_schema(result if isinstance(result, dict) else {"type": result}),
+        annotations={"idempotentHint": True} if entry.get("idempotent") is True else {},
     )
+    return fill_from_docstring(method)
 
 
 def _method(name: str, entry: Any) -> Method:
@@ -141,20 +132,18 @@ def _method(name: str, entry: Any) -> Method:
     tags = [object_of(tag).get("name") for tag in list_of(entry.get("tags"))]
     named = [tag for tag in tags if isinstance(tag, str)]
     parameters, structure = name_parameters(map(_parameter, fields), Structure.EITHER)
-    method = fill_from_docstring(
-        Method(
-            name,
-            Describe.name,
-            title=summary if description else "",
-            description=description or summary,
-            parameters=parameters,
-            structure=structure,
-            result=_schema(object_of(entry.get("returns"))),
-            meta={"tags": named} if named else {},
-            deprecated=entry.get("deprecated") is True,
-        )
+    method = Method(
+        name,
+        Describe.name,
+        title=summary if description else "",
+        description=description or summary,
+        parameters=parameters,
+        structure=structure,
+        result=_schema(object_of(entry.get("returns"))),
+        meta={"tags": named} if named else {},
+        deprecated=entry.get("deprecated") is True,
     )
-    return _append_remark(method, "" if says_required else NOT_SAID)
+    return _append_remark(fill_from_docstring(method), "" if says_required else NOT_SAID)
 
 
 def _parameter(field: Any) -> Parameter:

@@ -1,7 +1,6 @@
 """Read Mopidy's ``core.describe``: a map from each method's name to its description and parameters.
 
-The fields of the description have the types. A parameter with a ``default`` is optional. ``varargs`` and ``kwargs``
-mark Python's ``*args`` and ``**kwargs``, which cannot be passed by name.
+The fields of the description have the types. ``varargs`` and ``kwargs`` mark Python's ``*args`` and ``**kwargs``.
 """
 
 from __future__ import annotations

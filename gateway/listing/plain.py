@@ -107,11 +107,9 @@ def _method(name: str, entry: dict[str, Any]) -> Method:
 
 
 def _parameters(declared: Any) -> list[Parameter]:
-    if isinstance(declared, list):
-        return [_parameter(text_of(object_of(item).get("name")), item) for item in declared]
     if isinstance(declared, dict):
         return [_parameter(name, item) for name, item in declared.items()]
-    return []
+    return [_parameter(text_of(object_of(item).get("name")), item) for item in list_of(declared)]
 
 
 def _parameter(name: str, item: Any) -> Parameter:

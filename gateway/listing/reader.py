@@ -132,9 +132,8 @@ class ListingCredential(Protocol):
 class ListingReader:
     """Fetch listings of one backend. The dialect that probing found is kept until the backend stops speaking it, and so
     is the message form. ``transport_of`` returns the way for the listings of one caller, for "" those of all callers.
-    ``secrets``, and those of ``credential``, are removed from the listing. ``dialect`` is what an earlier reader
-    found, or "auto". ``progress`` is called with each dialect that probing tries. ``reserve`` is as for
-    :class:`~gateway.backend.source.BackendSource`."""
+    ``secrets`` are removed from the listing. ``dialect`` is what an earlier reader found, or "auto". ``progress`` is
+    called with each dialect that probing tries."""
 
     def __init__(
         self,
@@ -245,14 +244,12 @@ def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
 
 def _quarantine_redacted(listing: Listing) -> Listing:
     """Quarantine the methods whose name or endpoint quoted a credential: without it they cannot be called."""
-    usable = tuple(method for method in listing.methods if REDACTED not in _call_target(method))
-    if len(usable) == len(listing.methods):
-        return listing
-    reason, remedy = "its name quotes a credential", "give it another name in the backend's listing"
-    unusable = (method.name for method in listing.methods if REDACTED in _call_target(method))
-    quarantined = (QuarantinedMethod(name, reason, remedy) for name in unusable)
-    return replace(listing, methods=usable, quarantined=(*listing.quarantined, *quarantined))
-
-
-def _call_target(method: Method) -> str:
-    return f"{method.wire_name or method.name} {method.endpoint or ''}"
+    usable: list[Method] = []
+    quarantined = [*listing.quarantined]
+    for method in listing.methods:
+        if REDACTED in f"{method.wire_name or method.name} {method.endpoint or ''}":
+            remedy = "give it another name in the backend's listing"
+            quarantined.append(QuarantinedMethod(method.name, "its name quotes a credential", remedy))
+        else:
+            usable.append(method)
+    return replace(listing, methods=tuple(usable), quarantined=tuple(quarantined))

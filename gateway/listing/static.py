@@ -1,17 +1,5 @@
-"""Read a listing from a file, for services that have none.
-
-The file is our own short YAML, or a saved answer in another dialect, with or without its JSON-RPC envelope.
-
-::
-
-    methods:
-      aria2.addUri:
-        description: Add a download.
-        structure: by-position            # by-name (default), by-position, by-name-in-list
-        params:                           # in order; null: not known, the caller chooses
-          uris: {schema: {type: array, items: {type: string}}, required: true, description: Where to fetch from.}
-          options: {schema: {type: object}}
-        result: {type: string}            # JSON Schema; false: the method has no result and is sent as a notification
+"""Read a listing from a file, for services that have none: our own short YAML (docs/listings.md), or a saved answer in
+another dialect, with or without its JSON-RPC envelope.
 """
 
 from __future__ import annotations
@@ -224,10 +212,7 @@ def _line(node: Any, path: tuple[str | int, ...]) -> int:
 
 async def read_fallback(file: str, form: MessageForm) -> Listing:
     """Return the operator's listing, ``catalog.fallback``, which is used while the backend gives none. ``form`` is the
-    message form of its calls.
-
-    Raise :class:`~gateway.listing.dialect.NoListing`.
-    """
+    message form of its calls. Raise :class:`~gateway.listing.dialect.NoListing`."""
     document, raw = await read_file(lambda name: asyncio.to_thread(Path(name).read_bytes), file)
     listing = await _parse_file(file, document, raw, {})
     note = f"the backend gave no listing; this is catalog.fallback, {file}"

@@ -12,10 +12,10 @@ from gateway.auth.issuers import Issuers
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
 from gateway.credentials import credential_modes
-from gateway.discovery.catalogs import BrokenOutputSchemas
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import ToolSearch
+from gateway.discovery.views import BrokenOutputSchemas
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.limits import ConcurrencyLimit, StreamLimit
 from gateway.mcp.elicitation import PendingElicitations

@@ -17,16 +17,14 @@ from gateway.auth.metadata import build_resource_metadata
 from gateway.backend.admission import BackendGate, CallAdmission, ListingAdmission
 from gateway.backend.client import HEADERS, BackendClient
 from gateway.backend.redaction import ErrorRedactor
-from gateway.catalog.build import Builder
-from gateway.catalog.pages import PageCache
+from gateway.catalog import build, pages
 from gateway.concurrency.background import Background, UseCounter
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles, backend_tls
 from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
 from gateway.credentials.grants import BackendEndpoint, TokenClient
+from gateway.discovery import shared_listing, subscriptions
 from gateway.discovery.discovery import Discovery
-from gateway.discovery.shared_listing import SharedListing, backend_digest
-from gateway.discovery.subscriptions import MAX_INTERVAL, DiscoveryNotices
 from gateway.discovery.tool_search import SEARCH_CATALOG, builtin_tools
 from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder
@@ -100,15 +98,16 @@ class Service:
             dialect=inherited.dialect,
             reserve=mount.held.reserve_listing,
         )
-        self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, settings)
+        self.shared_listing = shared_listing.SharedListing(self.reader.fetch_listing, self._store, settings)
         self.call_notices = running.CallNotices(mount.calls, mount.elicitations, self._store)
         found = self.learned.param_structures, self.learned.broken_output_schemas
-        self.discovery_notices = DiscoveryNotices(self._store, backend_digest(settings), *found)
+        backend_digest = shared_listing.backend_digest(settings)
+        self.discovery_notices = subscriptions.DiscoveryNotices(self._store, backend_digest, *found)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.access.tool_scopes = self._tool_scopes
         self._listings = Budget(self._store, "discovery", settings.limits.discovery)
         self.invocation = self._invocation(credential)
-        self._pages = PageCache()
+        self._pages = pages.PageCache()
         self.site = self._site()
 
     def __repr__(self) -> str:
@@ -211,25 +210,26 @@ class Service:
     def _take_over_mount(self) -> None:
         """Connect the streams at the mount to this service, and notify them of what differs from its predecessor."""
         inherited, self._inherited = self._inherited, NOTHING  # or each service would keep all that were before it
-        subscriptions, settings = self._mount.subscriptions, self.settings
+        streams, settings = self._mount.subscriptions, self.settings
         if inherited.discovery is not None:
             listings = inherited.learned is not None
             self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
             if inherited.gate is not None:
                 self.learned.gate.breaker.openings += inherited.gate.breaker.openings
         heartbeat = settings.mcp.heartbeat
-        subscriptions.follow(self.discovery, min(MAX_INTERVAL, heartbeat), heartbeat, self._store)
+        interval = min(subscriptions.MAX_INTERVAL, heartbeat)
+        streams.follow(self.discovery, interval, heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
         self._mount.concurrency.most = settings.limits.concurrent
         if inherited.discovery is None:
             return
         if not inherited.same_callers:
-            subscriptions.end_all()
-        self.site.operations.epoch = subscriptions.epoch
-        for view in subscriptions.views:
+            streams.end_all()
+        self.site.operations.epoch = streams.epoch
+        for view in streams.views:
             digests = inherited.discovery.shown_digest(view), self.discovery.shown_digest(view)
             if not inherited.same_names or digests[0] != digests[1]:
-                subscriptions.notify(view)
+                streams.notify(view)
 
     def _tokens(self, section: Credentials) -> TokenClient:
         issuers = self.auth.issuers
@@ -240,7 +240,7 @@ class Service:
         leading = backend.credentials.send is not None and bool(backend.credentials.send.params)
         discovery = Discovery(
             self.shared_listing.fetch_listing,
-            Builder(backend.params, self.learned.validators, pins=self.files.pins, leading_params=leading),
+            build.Builder(backend.params, self.learned.validators, pins=self.files.pins, leading_params=leading),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # for one under way, and then for its own
