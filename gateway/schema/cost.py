@@ -1,4 +1,4 @@
-"""Measure what checking a value against a schema can cost, before the schema is used.
+"""Measure what checking a value against a schema can cost: the schema before it is used, the value before the check.
 
 A validator visits a subschema once for every path that leads to it. So a ladder of ``anyOf`` over ``$ref`` doubles the
 work with each rung: 25 rungs are a few hundred bytes and hold the interpreter for seconds. Here each subschema is
@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
 
 from gateway import jsonrpc
 from gateway.jsonrpc import MAX_DEPTH, resolve
 from gateway.model.schema_keywords import OF_ITEMS, OF_MEMBERS, in_place
-from gateway.schema.patterns import weigh_literals
+from gateway.schema.patterns import MAX_PAIRED, WORD, weigh_literals, weigh_uniqueness, weight_of, weight_of_floats
 
 MAX_APPLICATORS: Final = 2000
+MAX_WORK: Final = 1_000_000
+"""Maximum subschemas that one check applies: values times breadth. About 30 ns each."""
 MAX_CHAIN: Final = 200
 """Longest chain of references and combined schemas that apply to the same value. Measuring recurses along it."""
 MAX_REEVALUATIONS: Final = 10
@@ -239,3 +242,78 @@ def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]
 
 def _format_count(number: int) -> str:
     return str(number) if number < 10**9 else f"about 10^{len(str(number)) - 1}"
+
+
+class Size(NamedTuple):
+    """Hold how many ``values`` a value consists of, the ``characters`` of its texts and names, and the count and weight
+    of its ``numbers``. An integer beyond a word counts as so many values as it weighs. ``uniqueness`` is the work of
+    comparing the items of each array with each other."""
+
+    values: int
+    characters: int
+    numbers: int
+    weight: int
+    uniqueness: int
+
+
+_MEMBERS: Final = 16
+_CHARACTERS: Final = 256
+LARGEST_SMALL: Final = Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS, 0, 0)
+"""Bound what :func:`is_small` accepts, as :func:`size_of` would weigh it."""
+
+
+def is_small(value: Any) -> bool:
+    """Return whether a value is an object of few members: short texts, integers of one word, truth values, nulls."""
+    if type(value) is not dict or len(value) > _MEMBERS:
+        return False
+    for member in value.values():
+        kind = type(member)
+        if kind is str:
+            if len(member) > _CHARACTERS:
+                return False
+        elif kind is int:
+            if not -WORD <= member < WORD:
+                return False
+        elif kind is not bool and member is not None:
+            return False
+    return not value or max(map(len, value)) <= _CHARACTERS
+
+
+def size_of(value: Any, most: int = MAX_WORK) -> Size:
+    """Return the size of a value. Beyond ``most`` values it stops: only that there are more is known then."""
+    values = characters = numbers = weight = huge = huge_weight = nesting = 0
+    pairs = False
+    level: list[Any] = [value]
+    while level and values + len(level) <= most:
+        # A level at a time: to look at each object or array by itself would take four times as long.
+        values += len(level)
+        kinds = set(map(type, level))
+        if str in kinds:
+            characters += sum(map(len, _of_type(str, level, kinds)))
+        if int in kinds:
+            found = _of_type(int, level, kinds)
+            numbers += len(found)
+            if not -WORD <= min(found) <= max(found) < WORD:
+                beyond = [number for number in found if not -WORD <= number < WORD]
+                huge += len(beyond)
+                huge_weight += sum(map(weight_of, beyond))
+        if float in kinds:
+            found = _of_type(float, level, kinds)
+            numbers += len(found)
+            weight += weight_of_floats(found)
+        objects, arrays = _of_type(dict, level, kinds), _of_type(list, level, kinds)
+        characters += sum(map(len, chain.from_iterable(objects)))
+        nesting += bool(arrays)
+        pairs = pairs or any(1 < length <= MAX_PAIRED for length in set(map(len, arrays)))
+        children = chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays))
+        level = list(islice(children, most + 1))
+    weight += huge_weight
+    uniqueness = nesting * weigh_uniqueness(values, weight, pairs=pairs) + huge * huge_weight
+    return Size(values + huge_weight + len(level), characters, numbers, weight, uniqueness)
+
+
+def _of_type(kind: type[Any], values: list[Any], kinds: set[type[Any]]) -> list[Any]:
+    """Return the values of one kind; ``kinds`` are those of all of them."""
+    if kind not in kinds:
+        return []
+    return values if len(kinds) == 1 else [value for value in values if type(value) is kind]

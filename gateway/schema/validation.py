@@ -8,9 +8,9 @@ hundred times as long as deciding, and a fault of a large value quotes all of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
 
 import jsonschema_rs
 from cachetools import FIFOCache, LRUCache
@@ -21,14 +21,18 @@ from gateway.model import Tool
 from gateway.model.schema_keywords import DEFINITIONS
 from gateway.schema import patterns
 from gateway.schema.bundling import DIALECT, UnsoundSchema
-from gateway.schema.cost import Cost, TooCostly, measure_cost
-from gateway.schema.faults import MAX_FAULT, describe_fault
-from gateway.schema.patterns import MAX_PAIRED, SIZES, WORD
-from gateway.text import excerpt
+from gateway.schema.cost import LARGEST_SMALL, MAX_WORK, Cost, Size, TooCostly, is_small, measure_cost, size_of
+from gateway.schema.patterns import SIZES
+from gateway.text import did_you_mean, excerpt
 
+MAX_FAULT: Final = 400
+"""Maximum bytes of one fault."""
+_MAX_LABELS: Final = 20
+_MAX_ALTERNATIVES: Final = 5
+_FAULTS_PER_ALTERNATIVE: Final = 2
+_NARROWEST: Final = 60
+"""Minimum bytes of a fault among several."""
 MAX_FAULTS: Final = 20
-MAX_WORK: Final = 1_000_000
-"""Most subschemas that one check applies: values times breadth. About 30 ns each."""
 MAX_QUOTING: Final = 50_000
 """Most values of one that the engine may quote whole in its first fault. Up to 0.7 µs each."""
 MAX_EXPLAINED: Final = 1_000
@@ -106,7 +110,7 @@ class Validator:
             return False
         return bool(self._engine_for(size).is_valid(value))
 
-    def _engine_for(self, size: _Size) -> Any:
+    def _engine_for(self, size: Size) -> Any:
         """Return the engine; where comparing would take long, one without patterns, numbers and uniqueness."""
         if self._takes(size):
             return self._engine
@@ -114,87 +118,12 @@ class Validator:
             self._relaxed = _engine(patterns.remove_patterns_and_numbers(self._schema))
         return self._relaxed
 
-    def _takes(self, size: _Size) -> bool:
+    def _takes(self, size: Size) -> bool:
         """Return whether the engine takes a bounded time for the texts and numbers of a value of this size."""
         cost = self._cost
         compared = size.weight * cost.numbers + size.numbers * cost.weight + size.uniqueness * cost.unique
         texts = size.characters * self._weight
         return size.values <= self._most and texts <= MAX_STEPS and compared * cost.breadth <= MAX_WORK
-
-
-class _Size(NamedTuple):
-    """Hold how many ``values`` a value consists of, the ``characters`` of its texts and names, and the count and weight
-    of its ``numbers``. An integer beyond a word counts as so many values as it weighs. ``uniqueness`` is the work of
-    comparing the items of each array with each other."""
-
-    values: int
-    characters: int
-    numbers: int
-    weight: int
-    uniqueness: int
-
-
-_MEMBERS: Final = 16
-_CHARACTERS: Final = 256
-LARGEST_SMALL: Final = _Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS, 0, 0)
-"""Bound what :func:`is_small` accepts, as :func:`size_of` would weigh it."""
-
-
-def is_small(value: Any) -> bool:
-    """Return whether a value is an object of few members: short texts, integers of one word, truth values, nulls."""
-    if type(value) is not dict or len(value) > _MEMBERS:
-        return False
-    for member in value.values():
-        kind = type(member)
-        if kind is str:
-            if len(member) > _CHARACTERS:
-                return False
-        elif kind is int:
-            if not -WORD <= member < WORD:
-                return False
-        elif kind is not bool and member is not None:
-            return False
-    return not value or max(map(len, value)) <= _CHARACTERS
-
-
-def size_of(value: Any, most: int = MAX_WORK) -> _Size:
-    """Return the size of a value. Beyond ``most`` values it stops: only that there are more is known then."""
-    values = characters = numbers = weight = huge = huge_weight = nesting = 0
-    pairs = False
-    level: list[Any] = [value]
-    while level and values + len(level) <= most:
-        # A level at a time: to look at each object or array by itself would take four times as long.
-        values += len(level)
-        kinds = set(map(type, level))
-        if str in kinds:
-            characters += sum(map(len, _of_type(str, level, kinds)))
-        if int in kinds:
-            found = _of_type(int, level, kinds)
-            numbers += len(found)
-            if not -WORD <= min(found) <= max(found) < WORD:
-                beyond = [number for number in found if not -WORD <= number < WORD]
-                huge += len(beyond)
-                huge_weight += sum(map(patterns.weight_of, beyond))
-        if float in kinds:
-            found = _of_type(float, level, kinds)
-            numbers += len(found)
-            weight += patterns.weight_of_floats(found)
-        objects, arrays = _of_type(dict, level, kinds), _of_type(list, level, kinds)
-        characters += sum(map(len, chain.from_iterable(objects)))
-        nesting += bool(arrays)
-        pairs = pairs or any(1 < length <= MAX_PAIRED for length in set(map(len, arrays)))
-        children = chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays))
-        level = list(islice(children, most + 1))
-    weight += huge_weight
-    uniqueness = nesting * patterns.weigh_uniqueness(values, weight, pairs=pairs) + huge * huge_weight
-    return _Size(values + huge_weight + len(level), characters, numbers, weight, uniqueness)
-
-
-def _of_type(kind: type[Any], values: list[Any], kinds: set[type[Any]]) -> list[Any]:
-    """Return the values of one kind; ``kinds`` are those of all of them."""
-    if kind not in kinds:
-        return []
-    return values if len(kinds) == 1 else [value for value in values if type(value) is kind]
 
 
 class ValidatorCache:
@@ -291,3 +220,67 @@ def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: Valid
         if value is not None or name in required or name not in properties or alone.is_valid({name: None})
     }
     return repaired if validator.is_valid(repaired) else arguments
+
+
+def describe_fault(error: Any, schema: Mapping[str, Any], most: int = MAX_FAULT) -> str:
+    """Return where a value is wrong, and how, in at most ``most`` bytes. ``schema`` is the one of the whole value."""
+    alternatives = getattr(error.kind, "context", None)
+    if alternatives:
+        nearest = _nearest(alternatives, len(error.instance_path))
+        if nearest is not None:  # its own faults say more than that nothing fits
+            shown = nearest[:_FAULTS_PER_ALTERNATIVE]
+            return "; ".join(describe_fault(inner, schema, most // len(shown)) for inner in shown)
+        text = f"{error.message} ({'; '.join(_each_alternative(alternatives, len(error.instance_path)))})"
+    else:
+        text = _text(error, schema)
+    path = "/".join(map(str, error.instance_path))
+    return excerpt(f"{path}: {text}" if path else text, max(most, _NARROWEST))
+
+
+def _text(error: Any, schema: Mapping[str, Any]) -> str:
+    kind = error.kind
+    if kind.name == "enum" and len(kind.options) <= _MAX_LABELS:
+        labels = [option for option in kind.options if isinstance(option, str)]
+        value, options = jsonrpc.encode(error.instance), (jsonrpc.encode(option).decode() for option in kind.options)
+        return f"{value.decode()} is not one of {', '.join(options)}{did_you_mean(error.instance, labels)}"
+    # Of the whole value: the names that a part of the schema knows are not all.
+    if error.schema_path == ["additionalProperties"] and "patternProperties" not in schema:
+        known = list(schema.get("properties", {}))
+        if not known:
+            return "it takes no arguments"
+        unexpected = " and ".join(f"'{name}'" for name in kind.unexpected[:_MAX_ALTERNATIVES])
+        were = "was" if len(kind.unexpected) == 1 else "were"
+        return f"{unexpected} {were} unexpected{did_you_mean(kind.unexpected[0], known)}; valid are {', '.join(known)}"
+    return str(error.message)
+
+
+def _nearest(alternatives: list[list[Any]], depth: int) -> list[Any] | None:
+    """Return the faults of the alternative that a value comes closest to, None where none stands out: of those for its
+    type, one whose constants fit, the one that fits deepest, and then the one with the fewest faults. ``depth`` is that
+    of the value."""
+    if not all(alternatives):  # under oneOf, two that fit are a fault too
+        return None
+    of_type = [
+        errors
+        for errors in alternatives
+        if not any(one.kind.name == "type" and len(one.instance_path) == depth for one in errors)
+    ]
+    ranked = sorted(of_type, key=_rank)
+    stands_out = len(ranked) == 1 or (len(ranked) > 1 and _rank(ranked[0]) < _rank(ranked[1]))
+    return ranked[0] if stands_out else None
+
+
+def _rank(errors: list[Any]) -> tuple[bool, int, int]:
+    # A constant tells alternatives apart, so a value with another one is not meant for this one.
+    is_other = any(error.kind.name == "const" or len(getattr(error.kind, "options", ())) == 1 for error in errors)
+    return is_other, -max(len(error.instance_path) for error in errors), len(errors)
+
+
+def _each_alternative(alternatives: list[list[Any]], depth: int) -> Iterator[str]:
+    """Yield what is wrong with each of the first alternatives. Paths begin at the value."""
+    for number, errors in enumerate(alternatives[:_MAX_ALTERNATIVES], 1):
+        faults = []
+        for error in errors[:_FAULTS_PER_ALTERNATIVE]:
+            path = "/".join(map(str, error.instance_path[depth:]))
+            faults.append(f"{path}: {error.message}" if path else error.message)
+        yield f"alternative {number}: {', '.join(faults) or 'it fits'}"
