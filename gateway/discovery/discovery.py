@@ -70,9 +70,9 @@ class Discovery:
             self._catalogs,
             settings,
             clock,
-            publish=self._publish,
-            after_change=lambda view, digest: self.after_change(view, digest),
-            uses_callers_token=uses_callers_token,
+            self._publish,
+            lambda view, digest: self.after_change(view, digest),
+            uses_callers_token,
         )
         self.first_attempt_over = self._refresher.first_attempt_over
         self.problems = self._refresher.problem, Problem()

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -89,35 +90,25 @@ MOST_LINES: Final = 100
 log = structlog.get_logger()
 
 
+@dataclass(eq=False)
 class Refresher:
     """Refresh the views of one service, each at most once at a time, for a
     :class:`~gateway.discovery.discovery.Discovery`. ``publish`` gives a view another catalog, and returns whether its
-    tools changed. ``listings`` are those of callers, to build catalogs of after a reload."""
+    tools changed. ``listings`` are those of callers, to build catalogs of after a reload. ``problem`` is why the last
+    refresh of any view brought nothing; ``ended`` counts those that brought a listing (``ok``), and the others
+    (``failed``)."""
 
-    def __init__(
-        self,
-        fetch_listing: Callable[[Caller], Awaitable[Listing]],
-        catalogs: Catalogs,
-        settings: CatalogSettings,
-        clock: Callable[[], float],
-        *,
-        publish: Callable[[ViewState, Catalog], bool],
-        after_change: Callable[[View, str], None],
-        uses_callers_token: bool,
-    ) -> None:
-        self.first_attempt_over = asyncio.Event()
-        self.listings = Listings()
-        self.problem = Problem("the first listing has not come yet", time_after())
-        """Why the last refresh brought nothing, of whichever view."""
-        self.ended = Counter[str]()
-        """How many refreshes brought a listing (``ok``), and how many did not (``failed``)."""
-        self._fetch = fetch_listing
-        self._catalogs = catalogs
-        self._settings = settings
-        self._clock = clock
-        self._publish = publish
-        self._after_change = after_change
-        self._uses_callers_token = uses_callers_token
+    _fetch: Callable[[Caller], Awaitable[Listing]]
+    _catalogs: Catalogs
+    _settings: CatalogSettings
+    _clock: Callable[[], float]
+    _publish: Callable[[ViewState, Catalog], bool]
+    _after_change: Callable[[View, str], None]
+    _uses_callers_token: bool
+    first_attempt_over: asyncio.Event = field(default_factory=asyncio.Event)
+    listings: Listings = field(default_factory=Listings)
+    problem: Problem = field(default_factory=lambda: Problem("the first listing has not come yet", time_after()))
+    ended: Counter[str] = field(default_factory=Counter)
 
     def start(self, entry: ViewState, caller: Caller) -> asyncio.Task[None]:
         """Return the refresh under way, or start one."""

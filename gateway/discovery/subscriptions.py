@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from enum import Flag, StrEnum, auto
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 from gateway import jsonrpc
@@ -72,9 +72,8 @@ class Subscriptions:
         self._discovery: Discovery | None = None
         self._interval = 0.0
         self._heartbeat = 0.0
-        self._listeners: dict[Subscription, None] = {}
-        # The same by view and by client, oldest first. Where each caller has a view, all of them may change at once: to
-        # look for the listeners of each among all would take the square of their number.
+        # Oldest first. Where each caller has a view, all of them may change at once: to look for the streams of each
+        # among all would take the square of their number.
         self._by_view: dict[View, dict[Subscription, None]] = {}
         self._by_client: dict[str, dict[Subscription, None]] = {}
         self._notified_at: dict[View, float] = {}
@@ -88,6 +87,9 @@ class Subscriptions:
     def __repr__(self) -> str:
         state = "closed, " if self._closed else ""
         return f"<Subscriptions {state}{len(self)} streams, {len(self._due)} notices due, of {self._discovery!r}>"
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_view.values()))
 
     @property
     def sessions(self) -> int:
@@ -112,6 +114,10 @@ class Subscriptions:
             self._discovery.refresh_if_stale(caller)
 
     @property
+    def _all(self) -> list[Subscription]:
+        return [*chain.from_iterable(self._by_view.values())]
+
+    @property
     def views(self) -> set[View]:
         """Return the views that have open streams."""
         return set(self._by_view)
@@ -126,7 +132,6 @@ class Subscriptions:
                 next(reversed(others)).muted = True  # older ones are muted already
             others[subscription] = None
         self._by_view.setdefault(view, {})[subscription] = None
-        self._listeners[subscription] = None
         if self._closed or epoch != self.epoch:
             subscription.wake(StreamEvent.END)
         elif self._ticker is None:
@@ -134,17 +139,13 @@ class Subscriptions:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        if subscription not in self._listeners:
+        if subscription not in self._by_view.get(subscription.view, ()):
             return
-        del self._listeners[subscription]
         _remove(self._by_view, subscription.view, subscription)
         if subscription.client is not None:
             others = _remove(self._by_client, subscription.client, subscription)
             if others:
                 next(reversed(others)).muted = False
-
-    def __len__(self) -> int:
-        return len(self._listeners)
 
     def notify(self, view: View) -> None:
         """Notify the streams of this view that its catalog changed."""
@@ -170,7 +171,7 @@ class Subscriptions:
     def end_all(self) -> None:
         """End all open streams, and begin a new epoch."""
         self.epoch += 1
-        for subscription in list(self._listeners):
+        for subscription in self._all:
             subscription.wake(StreamEvent.END)
 
     def close(self) -> None:
@@ -191,9 +192,9 @@ class Subscriptions:
 
     def _tick(self) -> None:
         self._ticker = None
-        if self._listeners and not self._closed:
+        if self._by_view and not self._closed:
             self._ticker = asyncio.get_running_loop().call_later(self._heartbeat, self._tick)
-            self._wake(list(self._listeners), StreamEvent.TICK)
+            self._wake(self._all, StreamEvent.TICK)
 
     def _wake(self, subscriptions: Iterable[Subscription], event: StreamEvent) -> None:
         remaining = iter(subscriptions)

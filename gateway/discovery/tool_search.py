@@ -26,7 +26,7 @@ from gateway.model import Binding, Caller, Catalog, JsonObject, NameStyle, Struc
 DEFAULT_LIMIT: Final = 5
 MAX_LIMIT: Final = 20
 MAX_BYTES: Final = 128 * 1024
-"""Most bytes of the tools in one result. The best one is returned whatever its size."""
+"""Maximum bytes of the tools in one result. The best one is returned whatever its size."""
 _INDEXES: Final = 16
 _TOOLS: Final = 20_000
 _K1: Final = 1.2

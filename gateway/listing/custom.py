@@ -43,12 +43,9 @@ class Custom:
         document = await dialect.first_match([question], _recognizes, "no object or list")
         try:
             # In a thread: JSONPath is slow, and a listing may have thousands of entries.
-            listing = await asyncio.to_thread(parse_listing, document, form)
+            return await asyncio.to_thread(parse_listing, document, form)
         except ValueError as error:
             raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {error}"))]) from None
-        if not listing.methods:
-            raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {_why_empty(listing, form)}"))])
-        return listing
 
 
 def _recognizes(document: Any) -> bool:
@@ -64,7 +61,8 @@ def _why_empty(listing: Listing, form: CustomListing) -> str:
 
 
 def parse_listing(document: Any, form: CustomListing) -> Listing:
-    """Return the listing in a document. Raise :class:`ValueError` where it is nested too deeply for a path."""
+    """Return the listing in a document. Raise :class:`ValueError` for one without methods, and where it is nested too
+    deeply for a path."""
     root = object_of(document)
 
     def parse_entry(name: str, entry: Any) -> Method:
@@ -76,14 +74,13 @@ def parse_listing(document: Any, form: CustomListing) -> Listing:
     entries = form.methods.find(document, MAX_METHODS + 1) if form.methods else []
     named = [(_name(form.name, key, entry), entry) for key, entry in entries[:MAX_METHODS]]
     listing = dialect.listing_of(Custom.name, named, parse_entry)
+    if not listing.methods:
+        raise ValueError(_why_empty(listing, form))
     # One name that cannot be a key of params shows that the service takes its params by position.
     names = (name for method in listing.methods for name in (method.name, *(p.name for p in method.parameters or ())))
-    listing = replace(listing, by_position=any(map(is_heading, names)))
-    if len(entries) > MAX_METHODS:
-        return replace(
-            listing, notes=(f"{form.methods} finds more than {MAX_METHODS} methods; the others are left out",)
-        )
-    return listing
+    note = f"{form.methods} finds more than {MAX_METHODS} methods; the others are left out"
+    notes = (note,) if len(entries) > MAX_METHODS else ()
+    return replace(listing, by_position=any(map(is_heading, names)), notes=notes)
 
 
 def _method(name: str, entry: Any, form: CustomListing, root: dict[str, Any]) -> Method:

@@ -1,9 +1,8 @@
 """Read service descriptions: ``system.describe`` of JSON-RPC 1.1, and ``rpc.describe`` of Flask-JSONRPC.
 
-JSON-RPC 1.1 (working draft of 7 August 2006, section 6) has ``procs``, a list. RPC4Django calls the same list
-``methods``, and has XML-RPC's words for types in ``rpctype``. Flask-JSONRPC from 3 on has ``methods``, an object, and
-may add bounds and ``required`` to a parameter. None has to say which parameters are required; the description of such
-a tool says so. ``Null``, and ``Object`` without properties, also mean "not declared".
+JSON-RPC 1.1 (working draft of 7 August 2006, section 6) has ``procs``, a list. RPC4Django calls it ``methods``, and has
+XML-RPC's words for types in ``rpctype``. Flask-JSONRPC from 3 on has ``methods``, an object. None has to say which
+parameters are required. ``Null``, and ``Object`` without properties, also mean "not declared".
 """
 
 from __future__ import annotations

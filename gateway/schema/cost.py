@@ -25,7 +25,7 @@ MAX_WORK: Final = 1_000_000
 MAX_CHAIN: Final = 200
 """Longest chain of references and combined schemas that apply to the same value. Measuring recurses along it."""
 MAX_REEVALUATIONS: Final = 10
-"""Most levels of a value at which combined schemas are evaluated again."""
+"""Maximum levels of a value at which combined schemas are evaluated again."""
 
 _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")

@@ -34,7 +34,7 @@ _NARROWEST: Final = 60
 """Minimum bytes of a fault among several."""
 MAX_FAULTS: Final = 20
 MAX_QUOTING: Final = 50_000
-"""Most values of one that the engine may quote whole in its first fault. Up to 0.7 µs each."""
+"""Maximum values of one that the engine may quote whole in its first fault. Up to 0.7 µs each."""
 MAX_EXPLAINED: Final = 1_000
 """The same where errors are collected, times what those of one subschema cost. About 13 µs each."""
 MAX_EXPLAINED_CHOICES: Final = 600
@@ -64,7 +64,6 @@ class Validator:
         self._schema = schema
         self._weight = weight
         self._most = MAX_WORK // max(cost.breadth, 2)
-        """Most values that are weighed."""
         self._relaxed: Any = None
         # A narrow schema without expressions, numbers and uniqueness needs no weighing: most schemas are so, and every
         # call comes through here.
