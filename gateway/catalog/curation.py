@@ -171,7 +171,8 @@ class Curation:
                 if not any(map(_matcher([pattern]), listed)):
                     yield f'catalog.{knob}: "{pattern}" matches no method of the listing'
         hidden = [name for name in listed if _BY_DEFAULT(name) or reveals_secret(name)]
-        exposed = [name for name in hidden if self.offers(name) and not self._names_method(name)]
+        named = {*self._settings.include, *self._settings.tools}  # what the operator names exactly is meant
+        exposed = [name for name in hidden if self.offers(name) and name not in named]
         if exposed:
             yield (
                 f"{list_some(exposed)}: hidden by default, and offered because catalog.exclude has a list of its own; "
@@ -191,10 +192,6 @@ class Curation:
                     "Put a * into the name; it becomes what the * of the pattern matches"
                 )
 
-    def _names_method(self, method: str) -> bool:
-        """Return whether the operator names exactly this method."""
-        return method in self._settings.include or method in self._settings.tools
-
 
 def list_some(names: Sequence[str]) -> str:
     """Return the first few of many names, and how many more there are."""
@@ -206,11 +203,8 @@ def _merge_arguments(before: dict[str, Any], after: dict[str, Any]) -> dict[str,
     """Return the overrides of arguments merged knob by knob; later ones win."""
     merged = dict(before)
     for name, argument in after.items():
-        if name in merged:
-            argument = merged[name].model_copy(
-                update={knob: getattr(argument, knob) for knob in argument.model_fields_set}
-            )
-        merged[name] = argument
+        changed = {knob: getattr(argument, knob) for knob in argument.model_fields_set}
+        merged[name] = merged[name].model_copy(update=changed) if name in merged else argument
     return merged
 
 

@@ -83,8 +83,6 @@ PREFIX: Final = "Mcp-Param-"
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _KINDS: Final = ("integer", "string", "boolean")
 
-Rename = Callable[[str], str]
-
 
 @dataclass(frozen=True, slots=True)
 class ArgumentDefaults:
@@ -216,7 +214,7 @@ def _is_opaque(schema: Mapping[str, Any]) -> bool:
     return any(keyword in part for part in _same_object_schemas(schema) for keyword in _OPAQUE)
 
 
-def _rename_properties(schema: Any, rename: Rename) -> Any:
+def _rename_properties(schema: Any, rename: Callable[[str], str]) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     new = dict(schema)

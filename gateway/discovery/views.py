@@ -113,15 +113,15 @@ class BrokenOutputSchemas:
         return bare
 
 
+@dataclass(eq=False)
 class Catalogs:
-    """Build catalogs by one service's settings, without the schemas in ``broken_output_schemas``."""
+    """Build catalogs by one service's settings, each once, without broken output schemas."""
 
-    def __init__(self, builder: Builder, settings: CatalogSettings, broken_output_schemas: BrokenOutputSchemas) -> None:
-        self._builder = builder
-        self._settings = settings
-        self._broken_output_schemas = broken_output_schemas
-        self._by_listing: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
-        self._by_digest: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
+    _builder: Builder
+    _settings: CatalogSettings
+    _broken_output_schemas: BrokenOutputSchemas
+    _by_listing: WeakValueDictionary[str, Catalog] = field(default_factory=WeakValueDictionary)
+    _by_digest: WeakValueDictionary[str, Catalog] = field(default_factory=WeakValueDictionary)
 
     async def build_catalog(self, listing: Listing) -> Catalog:
         """Return the catalog of a listing. Raises :class:`NoListing` beyond ``MAX_TOOLS``."""

@@ -1,9 +1,8 @@
 """Read the ``help`` text of Bitcoin Core and its many descendants.
 
-``help`` answers a line for each command; ``help`` with a command's name answers its page. A page begins with the call:
-texts are quoted, optional arguments stand in parentheses. Below "Arguments" each argument has a number, a name, and in
-parentheses its type and whether it is required. Every descendant accepts params by position, only some by name.
-Another service may have a ``help`` too; its first page does not begin with the name of the command.
+``help`` answers a line for each command; ``help`` with a command's name answers its page. It begins with the call:
+texts are quoted, optional arguments stand in parentheses. Below "Arguments" each has a number, a name, its type, and
+whether it is required. Every descendant accepts params by position, only some by name.
 """
 
 from __future__ import annotations

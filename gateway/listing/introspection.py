@@ -128,11 +128,8 @@ def parse_listing(
 
 def _types_of_signature(signature: Any) -> tuple[tuple[Parameter, ...] | None, Schema | None]:
     """Return the parameters and the result of ``[[result, param, …], …]``; None for an answer without types."""
-    alternatives = [
-        alternative
-        for alternative in (signature[:_MOST_SIGNATURES] if isinstance(signature, list) else ())
-        if isinstance(alternative, list) and alternative and all(isinstance(kind, str) for kind in alternative)
-    ]
+    read = signature[:_MOST_SIGNATURES] if isinstance(signature, list) else ()
+    alternatives = [one for one in read if isinstance(one, list) and one and all(isinstance(kind, str) for kind in one)]
     if not alternatives:
         return None, None
     shortest = min(map(len, alternatives))

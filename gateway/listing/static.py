@@ -23,6 +23,7 @@ from gateway.text import did_you_mean
 _FAULTS_SHOWN: Final = 10
 _ENVELOPE: Final = {"jsonrpc", "id", "result", "error"}
 _SCHEMA: Final = {"type": ["object", "boolean"]}
+_ENTRY: Final = {"type": ["object", "null"], "additionalProperties": False}
 
 FILE_SCHEMA: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -35,18 +36,14 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
         "methods": {
             "type": "object",
             "propertyNames": {"type": "string", "minLength": 1, "maxLength": 512},
-            "additionalProperties": {
-                "type": ["object", "null"],
-                "additionalProperties": False,
+            "additionalProperties": _ENTRY | {
                 "properties": {
                     "title": {"type": "string"}, "description": {"type": "string"},
                     "structure": {"enum": ["by-name", "by-position", "by-name-in-list"]},
                     "params": {
                         "type": ["object", "null"],
                         "propertyNames": {"type": "string"},
-                        "additionalProperties": {
-                            "type": ["object", "null"],
-                            "additionalProperties": False,
+                        "additionalProperties": _ENTRY | {
                             "properties": {
                                 "schema": _SCHEMA, "required": {"type": "boolean"}, "description": {"type": "string"},
                             },
