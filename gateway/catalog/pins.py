@@ -1,8 +1,7 @@
 """Keep pins: what was reviewed of each tool, so that a later change by the backend is detected (security S14).
 
-A pin has what a model reads (name, texts, schemas, annotations), what decides who may call (scopes, the service's auth
-level) and what decides how the backend is called (structure, endpoint, notification). Texts are kept in full for the
-reviewer, schemas as digests. The key of a pin is the backend's method, which an override of the name does not change.
+A pin has what a model reads, what decides who may call, and what decides how the backend is called. Texts are kept in
+full for the reviewer, schemas as digests. Its key is the backend's method, whatever name an override gives it.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,17 +91,10 @@ class Pins:
         pinned = self.by_method.get(tool.method)
         if pinned is None:
             return self.unreviewed(tool.method)
-        now = pin_of(tool)
-        changed = [
-            field.name.replace("_", " ")
-            for field in fields(Pin)
-            if getattr(pinned, field.name) != getattr(now, field.name)
-        ]
-        if not changed:
-            return None
-        return QuarantinedMethod(
-            tool.method, f"changed since it was pinned: {', '.join(changed)}", _REMEDY, held_by_pin=True
-        )
+        now, names = pin_of(tool), [field.name for field in fields(Pin)]
+        changed = [name.replace("_", " ") for name in names if getattr(pinned, name) != getattr(now, name)]
+        reason = f"changed since it was pinned: {', '.join(changed)}"
+        return QuarantinedMethod(tool.method, reason, _REMEDY, held_by_pin=True) if changed else None
 
 
 def pin_of(tool: Tool) -> Pin:
@@ -194,18 +187,14 @@ def write_pins(file: Path, tools: Iterable[Tool]) -> None:
 
 def replace_file(file: Path, text: str) -> None:
     """Write a file in one step: no reader sees half of it. An old one keeps its mode, and its owner where root writes;
-    a new one has the mode that the umask leaves, and a link leads to the file.
-
-    Raises :class:`OSError`.
-    """
+    a new one has the mode that the umask leaves. A link is followed. Raises :class:`OSError`."""
     target = file.resolve()
     old = target.stat() if target.exists() else None
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     mode = 0o666 if old is None else 0o600  # nobody else may read what nobody else could
     try:
-        with open(
-            scratch, "x", encoding="utf-8", newline="", opener=lambda path, how: os.open(path, how, mode)
-        ) as stream:
+        opener = partial(os.open, mode=mode)
+        with open(scratch, "x", encoding="utf-8", newline="", opener=opener) as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

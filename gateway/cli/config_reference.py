@@ -14,7 +14,7 @@ from gateway import credentials
 from gateway.config import source as config
 from gateway.config.layers import environment_name
 from gateway.listing.dialect import PARTS, Dialect
-from gateway.listing.probe import DIALECTS
+from gateway.listing.reader import DIALECTS
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Credentials, ListingCredentials, Settings
 from gateway.settings.paths import as_written, documents, element_of, knobs, model_of

@@ -15,7 +15,7 @@ from gateway.credentials import correct_credentials, credential_modes
 from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Trouble
 from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
-from gateway.listing.probe import HELD_BACK
+from gateway.listing.reader import HELD_BACK
 from gateway.model import HttpFacts
 from gateway.text import excerpt, masked_url, printable
 from gateway.units import format_duration

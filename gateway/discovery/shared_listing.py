@@ -1,9 +1,8 @@
-"""Share the shared view's listing among replicas: one asks the backend, the others take what it got.
+"""Share the shared view's listing among replicas: one asks the backend, the others read what it got.
 
 The lister holds a lock, which it renews while it lists, keeps its listing as a document of the store, and tells the
 others by a notice. Where it dies or hangs, the lock ends, and another one lists. Should both list, all show the later
-listing. A document lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old. A replica
-whose own listing gets stale later asks the backend itself, for all. Callers' own listings stay in the process.
+listing. A document lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old.
 """
 
 from __future__ import annotations
@@ -19,23 +18,12 @@ from typing import Any, Final
 
 import structlog
 
-from gateway import __version__, jsonrpc
+from gateway import __version__, jsonrpc, model
 from gateway.discovery.discovery import Discovery
-from gateway.model import (
-    Caller,
-    Listing,
-    MessageForm,
-    Method,
-    Parameter,
-    QuarantinedMethod,
-    ServiceInfo,
-    Structure,
-    Version,
-)
+from gateway.model import Caller, Listing, Method
 from gateway.settings import ServiceSettings
 from gateway.store import Store
 
-# Write a listing as a document that another replica can read, and read it.
 _MAX_JSON: Final = 64 * 1024**2
 """Bytes of a document before compression, so that a small one cannot fill the memory."""
 
@@ -63,9 +51,9 @@ def decode_listing(document: bytes) -> Listing:
         return replace(
             listing,
             methods=tuple(_method(members, whole["roots"]) for members in whole["listing"]["methods"]),
-            quarantined=tuple(QuarantinedMethod(**members) for members in whole["listing"]["quarantined"]),
-            service=ServiceInfo(**whole["listing"]["service"]),
-            form=MessageForm(**form | {"version": Version(form["version"])}),
+            quarantined=tuple(model.QuarantinedMethod(**members) for members in whole["listing"]["quarantined"]),
+            service=model.ServiceInfo(**whole["listing"]["service"]),
+            form=model.MessageForm(**form | {"version": model.Version(form["version"])}),
             notes=tuple(listing.notes),
         )
     except (zlib.error, TypeError, KeyError, IndexError) as error:
@@ -80,8 +68,8 @@ def _method(members: dict[str, Any], roots: list[Any]) -> Method:
     parameters = members["parameters"]
     return replace(
         Method(**members),
-        parameters=None if parameters is None else tuple(Parameter(**one) for one in parameters),
-        structure=Structure(members["structure"]),
+        parameters=None if parameters is None else tuple(model.Parameter(**one) for one in parameters),
+        structure=model.Structure(members["structure"]),
         scopes=frozenset(members["scopes"]),
         root=roots[members["root"]],
     )
@@ -100,8 +88,8 @@ log = structlog.get_logger()
 
 
 def backend_digest(settings: ServiceSettings) -> str:
-    """Return a digest of the backend and its settings. Replicas that differ in it, during a rollout, do not learn from
-    each other. It tells nobody a secret: a repr masks them."""
+    """Return a digest of the backend and its settings: replicas that differ in it, during a rollout, do not learn from
+    each other. It reveals no secret: a repr masks them."""
     return hashlib.sha256(f"{__version__}\n{settings.backend!r}".encode()).hexdigest()[:16]
 
 
@@ -122,9 +110,6 @@ class SharedListing:
         self._heard = asyncio.Event()
         self._end: Callable[[], None] = lambda: None
         self._refreshes: set[asyncio.Task[None]] = set()
-
-    def __repr__(self) -> str:
-        return f"<SharedListing {self._digest[:12] or 'none yet'}{'' if self._shares else ', not shared'}>"
 
     def follow(self, discovery: Discovery) -> None:
         """Refresh where another replica lists something else."""
@@ -168,8 +153,8 @@ class SharedListing:
         return await self._list(caller, token)
 
     async def _wait_for_lister(self) -> str:
-        """Wait until the replica that lists says that it is done. Return the lock where that one has it no longer, or
-        the store is unavailable; else ""."""
+        """Wait until the replica that lists is done. Return the lock where it has it no longer, or the store is
+        unavailable; else ""."""
         for _ in range(math.ceil(self._patience / _LOOK_AGAIN)):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._heard.wait(), _LOOK_AGAIN)

@@ -12,19 +12,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    UnusableMethod,
-    call_question,
-    entry_of,
-    first_match,
-    get_question,
-    listing_of,
-    name_parameters,
-    object_of,
-)
-from gateway.listing.typewords import schema_of_word
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
+from gateway.listing.entries import UnusableMethod, entry_of, name_parameters, object_of, schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 _SESSION: Final = "ubus_rpc_session"
@@ -52,7 +41,7 @@ class Ubus:
 
 
 def recognizes(document: Any) -> bool:
-    """Tell whether a document is this listing. One valid method is enough; an object may have no methods."""
+    # One valid method is enough; an object may have no methods.
     objects = map(object_of, object_of(document).values())
     return any(_has_types(types) for methods in objects for types in methods.values())
 

@@ -16,7 +16,7 @@ from gateway.telemetry.cells import Key
 
 
 def service_gauges(service: Service, mount: Mount) -> Iterator[tuple[Key, float]]:
-    """Yield each value by its family and labels. There is no line for what is not known."""
+    """Yield each known value by its family and labels."""
     gate, name, discovery = service.learned.gate, service.name, service.discovery
     queue, breaker = gate.queue, gate.breaker
     values: dict[str, float] = {
