@@ -22,13 +22,8 @@ from gateway.http_client.tls import TlsFiles
 from gateway.settings import Credentials, Issuer
 from gateway.telemetry.record import RECORD
 
-# Verify opaque tokens by asking their issuer (RFC 7662).
-#
-# A token is sent only to its issuer's endpoint. The answer is checked by the same rules as signed claims. A revoked
-# token is noticed once the cached answer has expired.
-#
-# Anybody can invent opaque tokens, so the requests to the issuer are bounded, at once and in a second. Beyond the
-# bounds the answer is 503 with Retry-After, never that the token is bad.
+# Verify opaque tokens by asking their issuer (RFC 7662). Anybody can invent some, so the requests are bounded: beyond
+# the bounds the answer is 503 with Retry-After, never that the token is bad.
 MAX_UNDER_WAY: Final = 16
 """Requests to one issuer at the same time."""
 MAX_PER_SECOND: Final = 50
@@ -136,8 +131,8 @@ def _with_numeric_times(claims: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_token_use(claims: Mapping[str, Any]) -> None:
-    """Check that it is an access token. To some issuers a refresh token is active too, for the same audience, and only
-    these members tell it apart (token_use is Ory's). Raises :class:`InvalidToken`."""
+    """Raise :class:`InvalidToken` unless it is an access token. To some issuers a refresh token is active too, for the
+    same audience, and only these members tell it apart (token_use is Ory's)."""
     for name in ("token_use", "token_type"):
         use = claims.get(name)
         if isinstance(use, str) and _OTHER_USE.search(use):
@@ -149,9 +144,8 @@ def _check_token_use(claims: Mapping[str, Any]) -> None:
 
 
 class Issuers:
-    """Hold the keys and the HTTP client of each issuer, by its identifier. With ``auth.mode: off`` there are no keys,
-    and one client for the configured token endpoint. A service and the one that replaces it in a reload may share this.
-    ``token_endpoint`` is the configured one, or None. Raises :class:`OSError` where a CA file cannot be used."""
+    """Hold the keys and the HTTP client of each issuer; without issuers, one client for ``token_endpoint``. A service
+    and its successor may share this. Raises :class:`OSError` where a CA file cannot be used."""
 
     def __init__(self, issuers: Sequence[Issuer], token_endpoint: str | None) -> None:
         self.outbounds: dict[str, Outbound] = {}
@@ -164,9 +158,6 @@ class Issuers:
         self._users = 1
         if not issuers:
             self.outbounds[""] = Outbound(connections=20)
-
-    def __repr__(self) -> str:
-        return f"<Issuers {', '.join(self.keys) or 'none'}: {self.unready() or 'ready'}>"
 
     def start(self) -> None:
         """Fetch keys and keep them fresh, once for all services that share them."""

@@ -1,8 +1,7 @@
 """Fetch and keep the keys of one issuer.
 
-They are refreshed in the background before they expire. An unknown ``kid`` causes a fetch at once, but at most one per
-cooldown, and never two at a time. A failed or invalid answer replaces nothing: the known keys serve for a bounded time,
-and after that tokens cannot be verified (503). Nothing blocks the event loop.
+They are refreshed in the background before they expire, and for an unknown ``kid`` once per cooldown. A failure
+replaces nothing: the known keys serve for a bounded time, and after that tokens cannot be verified (503).
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class FetchFailed(Exception):
 
 
 class IssuerKeys:
-    """Keep the metadata and the keys of one issuer. ``clock`` is monotonic seconds. ``generation`` changes with the
-    keys: a token that was verified with another one has to be verified again."""
+    """Keep the metadata and the keys of one issuer. ``clock`` is monotonic seconds. Tokens that were verified with
+    another ``generation`` of keys have to be verified again."""
 
     def __init__(self, issuer: Issuer, outbound: Outbound, clock: Callable[[], float] = time.monotonic) -> None:
         self.issuer = issuer
@@ -74,10 +73,6 @@ class IssuerKeys:
         self._flights = SingleFlight[str, None]()
         self._metadata_retry_at = 0.0
         self._metadata_failure = ""
-
-    def __repr__(self) -> str:
-        known = "no" if self.keys is None else len(self.keys.keys)
-        return f"<IssuerKeys {self.issuer.issuer}: {known} keys, failures={self._failures} {self.failure}>"
 
     @property
     def keys(self) -> KeySet | None:
@@ -127,7 +122,7 @@ class IssuerKeys:
         await keep_fresh(self.refresh, lambda: self._refresh_at - self._clock())
 
     async def _fetch_for_unknown_kid(self) -> bool:
-        """Tell whether a fetch for an unknown kid was allowed, and over in time."""
+        """Return whether a fetch for an unknown kid was allowed, and over in time."""
         if _KEYS not in self._flights:
             now = self._clock()
             if self._unknown_kid_asked_at is not None and now - self._unknown_kid_asked_at < COOLDOWN:
@@ -227,6 +222,4 @@ def _material(keys: KeySet) -> Any:
 def _ttl(answer: Answer) -> float:
     """Return after how many seconds to fetch keys again: the max-age of the answer within bounds, else ``TTL``."""
     found = _MAX_AGE.search(answer.headers.get("Cache-Control", ""))
-    if found is None:
-        return TTL
-    return min(max(float(found[1]), MIN_TTL), MAX_TTL)
+    return TTL if found is None else min(max(float(found[1]), MIN_TTL), MAX_TTL)

@@ -1,7 +1,4 @@
-"""Post forms to an endpoint of an authorization server, with the gateway as the client (RFC 6749 §2.3.1).
-
-Introspection (RFC 7662) and the credentials for the backend (RFC 6749 §3.2, RFC 8693) both use this.
-"""
+"""Post forms to an endpoint of an authorization server, with the gateway as the client (RFC 6749 §2.3.1)."""
 
 from __future__ import annotations
 
@@ -45,13 +42,9 @@ class OAuthClient:
 
     async def post(self, form: Mapping[str, str]) -> FormAnswer:
         """Return the answer to a form. Raises :class:`OutboundError`, and what ``endpoint`` does."""
+        url, body = await self._endpoint(), urlencode(form).encode()
         answer = await self._outbound.request(
-            "POST",
-            await self._endpoint(),
-            urlencode(form).encode(),
-            self._headers,
-            timeout=self._timeout,
-            max_bytes=MAX_BYTES,
+            "POST", url, body, self._headers, timeout=self._timeout, max_bytes=MAX_BYTES
         )
         try:
             members = jsonrpc.decode(answer.body)

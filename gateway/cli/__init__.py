@@ -31,8 +31,7 @@ COMMANDS: Final = {
     "stdio": ("stdio_command", "Serve MCP on standard input and output, for one client."),
     "tools": ("commands", "List the tools, show what changed, pin them, or try one."),
 }
-"""The module of each command, and the line about it. To load all modules for these lines takes most of a second."""
-
+"""The module of each command, and the line about it: to load all modules for these lines takes most of a second."""
 
 HINTS: Final = {
     r"command '.*://": f"A command stands before the URL: {COMMAND} serve URL.",

@@ -1,7 +1,4 @@
-"""The entries that make MCP clients use the gateway: where each client reads them, and how to add one.
-
-Everything but our own entry stays as it is in a client's file, to the character.
-"""
+"""Add the entries that make MCP clients use the gateway. All else in a client's file stays, to the character."""
 
 from __future__ import annotations
 
@@ -33,9 +30,8 @@ class NotAdded(Exception):
 
 @dataclass(frozen=True)
 class Client:
-    """Describe how a client is configured: its usual ``file``, and the member that holds the entries. ``stdio`` and
-    ``http`` are the members of an entry beside the command or the URL; None where the file accepts no such entry.
-    ``then`` is what to do after a change. ``login`` returns the members for a client id."""
+    """Describe a client's usual ``file``, and its member with the entries. ``stdio`` and ``http`` are members beside
+    the command or the URL, None where the file accepts no such entry; ``login`` returns those for a client id."""
 
     title: str
     file: Callable[[], Path] | None
@@ -48,8 +44,7 @@ class Client:
     login: Callable[[str], Entry] | None = None
 
     def entry(self, command: tuple[str, ...], url: str | None, client_id: str | None = None) -> Entry:
-        """Return the entry that starts ``command``, or that connects to ``url`` and may log in as ``client_id``.
-        Raises :class:`NotAdded`."""
+        """Return the entry that starts ``command``, or connects to ``url``. Raises :class:`NotAdded`."""
         if url is not None and self.http is None:
             raise NotAdded(self.instead_of_http)
         if client_id is not None and (url is None or self.login is None):
@@ -119,9 +114,8 @@ CLIENTS: Final[Mapping[str, Client]] = {
 
 
 def change_entry(client: Client, file: Path, name: str, entry: Entry | None, owns: Callable[[Entry], bool]) -> bool:
-    """Write an entry to a file, or remove it for None; return False where there is nothing to change. ``owns`` returns
-    whether an entry of that name is ours to change; its further members are kept. Raises :class:`NotAdded` and
-    :class:`OSError`."""
+    """Write an entry to a file, or remove it for None; return False where there is nothing to change. An entry of that
+    name is changed if it ``owns`` it; its further members stay. Raises :class:`NotAdded` and :class:`OSError`."""
     _check_place(file)
     raw = _content(file)
     try:
@@ -148,8 +142,8 @@ def change_entry(client: Client, file: Path, name: str, entry: Entry | None, own
 
 
 def _check_place(file: Path) -> None:
-    """Raise :class:`NotAdded` for a file that links lead out of its folder: the project, else the home, else where it
-    is. A project may come from a stranger, and so may its links."""
+    """Raise :class:`NotAdded` for a link out of the project, else the home, else its folder: a project may come from
+    a stranger, and so may its links."""
     named, real = Path(os.path.normpath(file.absolute())), Path(os.path.realpath(file))
     folder = next((base for base in (Path.cwd(), Path.home()) if named.is_relative_to(base)), named.parent)
     if not real.is_relative_to(folder.resolve()):
@@ -157,8 +151,7 @@ def _check_place(file: Path) -> None:
 
 
 def _content(file: Path) -> bytes:
-    """Return the bytes of a client's file, none where there is no file yet. Raises :class:`NotAdded` for what is not
-    to be replaced, and :class:`OSError`."""
+    """Return a client's file, b"" where there is none. Raises :class:`NotAdded` for what is not to be replaced."""
     try:
         status = file.stat()
     except FileNotFoundError:

@@ -43,8 +43,8 @@ class ContactFailed(Exception):
 async def contact(
     settings: ServiceSettings, work: Work, token: str | None = None, first: Preparation | None = None
 ) -> Any:
-    """Return the result of ``work``, which gets the catalog that the bearer of ``token`` sees. ``first`` runs before.
-    Raises :class:`ContactFailed`."""
+    """Return the result of ``work`` on the catalog that the bearer of ``token`` sees, after ``first``. Raises
+    :class:`ContactFailed`."""
     try:
         secrets = read_secrets(settings.server.secret_file)
         files = await ServiceFiles.read(settings)
@@ -56,10 +56,8 @@ async def contact(
                 return await _work(service, work, token)
             finally:
                 await service.close()
-    except ConfigError as error:
-        raise ContactFailed(UNUSABLE, error.faults) from error
-    except SecretError as error:
-        raise ContactFailed(UNUSABLE, (str(error),)) from error
+    except (ConfigError, SecretError) as error:
+        raise ContactFailed(UNUSABLE, tuple(str(error).splitlines())) from error
 
 
 async def _work(service: Service, work: Work, token: str | None) -> Any:

@@ -33,8 +33,8 @@ _Dumper.add_representer(str, _write_text)
 
 
 def render_methods(settings: ServiceSettings, listing: Listing, offered: frozenset[str]) -> str:
-    """Return the file: an entry for each method in ``offered``, and a comment for what has to be added. Read as
-    ``dialect: static``, it gives the same tools as the listing."""
+    """Return the file: an entry for each method in ``offered``, and a comment for what has to be added. With
+    ``dialect: static`` it gives the tools of the listing."""
     return "\n".join([*_head(settings, listing), "methods:", *_entries(listing, offered)]) + "\n"
 
 

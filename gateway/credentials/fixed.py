@@ -63,8 +63,7 @@ class BasicCredential(FixedCredential):
 
 
 class DigestCredential(FixedCredential):
-    """Answer the service's challenge with a user name and a password (RFC 7616). The response depends on the challenge
-    and on the connection, so the HTTP client computes it (:mod:`gateway.http_client.digest`)."""
+    """Answer the service's challenge (RFC 7616). The HTTP client does so, per connection: http_client/digest.py."""
 
     name = "digest"
     shows = "an answer to the service's challenge (HTTP Digest, RFC 7616)"

@@ -1,8 +1,7 @@
 """Send the caller's own token, to a backend that is one protected resource with the gateway.
 
 MCP forbids relaying a client's token to another resource (2026-07-28, authorization "Access Token Privilege
-Restriction"). So the mode needs one audience for gateway and backend. docs/security.md has the conditions by number;
-those that a configuration can break are checked here, at start.
+Restriction"). docs/security.md has the conditions by number; those that a configuration can break are checked here.
 """
 
 from __future__ import annotations

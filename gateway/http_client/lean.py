@@ -1,7 +1,6 @@
-"""The lean HTTP client: HTTP/1.1 over TCP and TLS with kept connections, and nothing else.
+"""The lean HTTP client: HTTP/1.1 over TCP and TLS with kept connections, for a fraction of :class:`Outbound`'s time.
 
-It does the same as :class:`Outbound` for a fraction of the processor time, except for proxies. The
-queue before it bounds how many exchanges there are at a time, so it has no bound of its own.
+It knows no proxies. The queue in front of it bounds the exchanges at a time.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ class _Origin:
     tls: ssl.SSLContext | None
     idle: list[LeanConnection] = field(default_factory=list)
     sent_unsolicited: bool = False
-    """True once it has sent something that was no answer. snapserver 0.26 answers each POST twice: on a kept connection
-    the second answer could come after the next request, and be taken for the answer to that."""
+    """Set once the server has sent bytes that belong to no response. snapserver 0.26 answers each POST twice: on a kept
+    connection the second answer could be taken for that to the next request."""
 
     def take(self, now: float) -> LeanConnection | None:
         """Return a connection that can be used, and close those that cannot."""
@@ -62,8 +61,7 @@ class _Origin:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Hold what requests have in common that go to one URL with headers of the same names: the origin, and the
-    beginning of the head. These names are sound."""
+    """Hold what requests to one URL with headers of the same names share: the origin, and the beginning of the head."""
 
     origin: _Origin
     head: str
@@ -71,7 +69,7 @@ class _Target:
 
 class LeanTransport:
     """Hold connections to any number of origins. Every request gets ``headers``, unless it has its own of that name.
-    Make it and close it in the loop that uses it. ``reserve`` is as for :class:`Outbound`."""
+    ``reserve`` is as for :class:`Outbound`."""
 
     def __init__(
         self,
@@ -185,8 +183,7 @@ class LeanTransport:
         return connection
 
     async def _look_up(self, origin: _Origin) -> list[Address]:
-        """Return the addresses of an origin, as they were at most :data:`DNS_TTL` seconds ago. Raises
-        :class:`OSError`."""
+        """Return the addresses of an origin, at most :data:`DNS_TTL` seconds old. Raises :class:`OSError`."""
         key = (origin.host, origin.port)
         known = self._addresses.get(key)
         if known is None:
@@ -195,8 +192,8 @@ class LeanTransport:
         return known
 
     async def _connect_to_any(self, origin: _Origin, addresses: list[Address], until: float) -> LeanConnection:
-        """Try one address after the other, each for its part of the time that is left. Raises what the last one failed
-        with. Connections after this one begin with an address that did not fail."""
+        """Try one address after the other, each for its part of the time that is left. Raises what the last one does.
+        Later connections begin with an address that did not fail."""
         left = len(addresses)
         for address in tuple(addresses):
             try:

@@ -1,7 +1,6 @@
 """One HTTP/1.1 connection to the backend, and one exchange at a time on it (RFC 9112).
 
-A connection is used again only after an answer that was complete and had nothing behind it. What comes while nobody
-asked, and the end of an idle connection, close it at once.
+It is used again only after an answer that was complete and had nothing behind it. Bytes on an idle one close it.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ _LENIENT: Final = {
 
 
 class LeanConnection(asyncio.Protocol):
-    """Exchange requests and answers on one connection. ``on_close`` is called once, when it is closed. ``reserve`` is
-    as for :class:`Outbound`."""
+    """Exchange requests and answers on a connection. ``on_close`` is called once; ``reserve`` is as in :class:`Outbound`."""
 
     # uvloop and the parser would otherwise make Python keep all of these in a dict, where each takes longer to find.
     __slots__ = (
@@ -68,7 +66,7 @@ class LeanConnection(asyncio.Protocol):
         self.patience = KEEPALIVE
         """Seconds for which it is used while idle: half of what the other side keeps it, if it told."""
         self.sent_unsolicited = False
-        """True once the other side has sent something that was no answer."""
+        """Set once the server has sent bytes that belong to no response."""
         self._tls = tls
         self._on_close = on_close
         self._reserve = reserve
@@ -95,14 +93,13 @@ class LeanConnection(asyncio.Protocol):
         self._timer_context = Context()  # not that of the exchange that sets the timer, which would live as long
 
     def is_usable(self) -> bool:
-        """Tell whether a request may be sent, as far as the loop knows."""
+        """Return whether a request may be sent, as far as the loop knows."""
         return self._reusable and not self._transport.is_closing()
 
     def begin(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> asyncio.Future[Answer]:
-        """Send a request of at most ``timeout`` seconds and return the future of its answer of at most ``max_bytes``.
-        It comes until ``deadline`` by the loop's clock, or is an :class:`OutboundError`. Call
-        :meth:`end` after it. On a kept connection it is sent once all tasks whose turn it is have had it (decision 44).
-        """
+        """Send a request, on a kept connection at the end of this turn of the loop (decision 44). Return the future of
+        its answer, at the latest at ``deadline`` by the loop's clock, or an :class:`OutboundError`. Then call
+        :meth:`end`."""
         answered = self._answered = self._loop.create_future()
         self._max_bytes, self._timeout, self._deadline = max_bytes, timeout, deadline
         self._status = self._size = self._received = self._head_size = self._interim = 0
@@ -191,11 +188,8 @@ class LeanConnection(asyncio.Protocol):
         elif exc is None and self._status and _fields(self._headers).keys().isdisjoint(_FRAMING):
             self._finish(answered)  # the end of the connection is the end of the body (RFC 9112 §6.3 rule 8)
         else:
-            self._fail(
-                response.Interrupted("the connection ended before the answer did")
-                if self._is_sent
-                else response.EndedUnsent()
-            )
+            ended = response.Interrupted("the connection ended before the answer did")
+            self._fail(ended if self._is_sent else response.EndedUnsent())
 
     # The parser calls these.
 
@@ -257,7 +251,7 @@ class LeanConnection(asyncio.Protocol):
             self.patience = min(KEEPALIVE, float(told[1]) / 2)
 
     def _will_be_too_large(self) -> bool:
-        """Tell whether the head says that the body is larger than allowed."""
+        """Return whether the head says that the body is larger than allowed."""
         length = _fields(self._headers).get(b"content-length", b"")
         return length.isdigit() and int(length) > self._max_bytes
 

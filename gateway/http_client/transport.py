@@ -14,10 +14,8 @@ from gateway.settings import ServiceSettings
 
 
 class Transport(Protocol):
-    """Exchange requests and responses over HTTP. Implementations raise :class:`OutboundError` alone.
-
-    :class:`LeanTransport` is the usual one; :class:`Outbound` (aiohttp) serves proxies, :class:`Lanes` HTTP Digest.
-    """
+    """Exchange requests and responses over HTTP. :class:`LeanTransport` is the usual implementation; :class:`Outbound`
+    (aiohttp) serves proxies, :class:`Lanes` HTTP Digest."""
 
     async def request(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int

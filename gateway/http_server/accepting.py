@@ -1,8 +1,7 @@
 """Listen on a port and accept connections, under asyncio and uvloop alike.
 
-uvloop's own server accepts one connection in a turn of the event loop, so of many that come at once the last ones wait
-long. Without free descriptors it closes connections without a word. Here up to :data:`_AT_ONCE` are accepted in a turn.
-Without free descriptors they wait in the kernel's queue, the log says so, and accepting is tried again.
+uvloop's own server accepts one connection in a turn of the event loop, and closes them silently without descriptors.
+Here up to :data:`_AT_ONCE` are accepted in a turn; without descriptors they wait in the kernel, and the log says so.
 """
 
 from __future__ import annotations
@@ -32,16 +31,14 @@ _AT_ONCE: Final = 128
 _PAUSE: Final = 1.0  # seconds
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _UNSENT: Final = 128 * 1024
-"""Bytes that the kernel may hold for a client beyond those on their way. Its default is megabytes, which are not
-counted here."""
+"""Bytes that the kernel may hold for a client beyond those on their way. Its default is megabytes, uncounted."""
 _MAX_REQUEST: Final = 64 * 1024
 
 log = structlog.get_logger()
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
-    """Return a bound socket for each address of a host; an :class:`Acceptor` makes them listen. Raise :class:`OSError`
-    if one cannot be bound."""
+    """Return a bound socket for each address of a host, none of which listens yet. Raise :class:`OSError`."""
     resolve = asyncio.get_running_loop().getaddrinfo
     try:
         found = await resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -66,8 +63,8 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def bind_beside(sockets: Sequence[socket.socket]) -> list[socket.socket]:
-    """Return sockets at the same addresses. The kernel gives each new connection to one of those that listen there, by
-    a hash of its addresses and ports (SO_REUSEPORT, Linux). Raise :class:`OSError` if that is not possible."""
+    """Return sockets at the same addresses, among which the kernel divides connections by a hash of addresses and ports
+    (SO_REUSEPORT, Linux). Raise :class:`OSError` if that is not possible."""
     for bound in sockets:
         # After it is bound, not before: so that :func:`bind` fails where another program listens.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -97,19 +94,11 @@ def _bound(family: int, address: Any, shares: bool = False) -> socket.socket:
 
 
 class Acceptor:
-    """Listen on the bound ``sockets`` of a port until :meth:`close`. Each connection is a
-    :class:`Connection` of ``serving``.
-
-    ``spare`` descriptors are held open. One is closed for a connection that finds no other, and opened again later: so
-    the admin port responds while the process has no other descriptors.
-    """
+    """Accept the connections of ``serving`` on bound ``sockets`` until :meth:`close`. ``spare`` descriptors are held
+    open: one is closed for a connection that finds no other, so that the admin port always responds."""
 
     def __init__(
-        self,
-        sockets: Sequence[socket.socket],
-        serving: Serving,
-        limit: ConnectionLimit,
-        spare: int = 0,
+        self, sockets: Sequence[socket.socket], serving: Serving, limit: ConnectionLimit, spare: int = 0
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._sockets = self._own = tuple(sockets)
@@ -127,10 +116,6 @@ class Acceptor:
             listening.listen(_BACKLOG)
         self._fill_spare()
         self._resume()
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else "paused" if self._resuming else "accepting"
-        return f"<Acceptor of port {self.port}, {state}, {self._limit!r}>"
 
     async def close(self) -> None:
         """Accept no more connections. Return once every accepted one has its protocol."""
@@ -167,7 +152,7 @@ class Acceptor:
             self._loop.add_reader(listening, self._accept_waiting, listening)
 
     def _pause(self, error: OSError) -> None:
-        """Leave new connections in the kernel's queue for a while: else the loop would try again without a pause."""
+        """Leave new connections in the kernel's queue, or the loop would try again without a pause."""
         for listening in self._sockets:
             self._loop.remove_reader(listening)
         self._resuming = self._loop.call_later(_PAUSE, self._resume)

@@ -32,13 +32,9 @@ log = structlog.get_logger()
 
 
 class SentAhead:
-    """Limit the bytes that the clients of a port send before the handler reads them: requests behind a running one,
-    incomplete heads, unread bodies. All of them count as held bytes, and may take a part of that maximum. Beyond it,
-    the connections that have sent most are ended.
-
-    Also give turns: a few connections are read in each turn of the event loop, so that the requests of thousands delay
-    no other.
-    """
+    """Limit the bytes that clients send before the handler reads them (requests behind a running one, incomplete heads,
+    unread bodies) to a part of the held bytes. Beyond it, the connections that have sent most are ended. Also give
+    turns: a few connections are read in each turn of the loop, so that the requests of thousands delay no other."""
 
     def __init__(self, held: HeldBytes) -> None:
         self.bytes = 0
@@ -68,8 +64,7 @@ class SentAhead:
         self._waiting.append(connection)
 
     def count(self, connection: Any, size: int) -> None:
-        """Count the bytes that a connection holds now. A few bytes of each are free, so that a head in two parts always
-        finds room."""
+        """Count the bytes that a connection holds now. A few are free, so that a head in two parts finds room."""
         size = size if size > _FREE else 0
         more, connection.counted = size - connection.counted, size
         if size:
@@ -98,9 +93,8 @@ class SentAhead:
             connection.give_up(Overloaded(_NO_ROOM, retry_after=1))
             given_up += 1
         if given_up and (more := self._refused.admit()) is not None:
-            log.warning(
-                "connections that send ahead are ended", ended=given_up, most=self._most, remedy=_REMEDY, **more
-            )
+            event = "connections that send ahead are ended"
+            log.warning(event, ended=given_up, most=self._most, remedy=_REMEDY, **more)
 
 
 MAX_AHEAD: Final = 16 * 1024
@@ -151,7 +145,7 @@ class Serving:
             return self.handler.refusal(request, _UNEXPECTED)
         response = await self.handler(request)
         if expected and not request.is_whole:
-            request.keep_alive = False  # nobody can tell whether the body still comes
+            request.keep_alive = False  # the body may still come, or not
         return response
 
     def failure(self, request: HttpRequest, error: Exception) -> Response:
@@ -162,6 +156,5 @@ class Serving:
 
     def log_malformed(self) -> None:
         """Log that malformed HTTP is refused. Lines are sampled: a flood of garbage must not fill the disk."""
-        more = self._malformed.admit()
-        if more is not None:
+        if (more := self._malformed.admit()) is not None:
             log.warning("malformed HTTP refused", **more)

@@ -1,5 +1,4 @@
-"""Limit the memory held by requests and responses: bodies and what is made of them, responses being read from backends,
-and those that clients have not read yet."""
+"""Limit the memory held by bodies, by responses being read from backends, and by those that clients have not read."""
 
 from __future__ import annotations
 
@@ -38,10 +37,9 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
 
 
 class HeldBytes:
-    """Count bytes in memory: large responses while they are read from backends, bodies until they are whole, the values
-    of requests until these end, and response bytes that the kernel did not accept, until the client has read them or
-    its connection is closed. ``most`` is ``server.max_buffered``, ``most_large`` the maximum of large bodies and
-    results, ``share`` that of one caller. Hot paths may change :attr:`bytes` directly."""
+    """Count bytes in memory: large responses while they are read from backends, bodies until they are whole, values of
+    requests until these end, and response bytes that the kernel did not accept. ``most`` is ``server.max_buffered``,
+    ``most_large`` the part of large bodies and results, ``share`` of one caller. Hot paths may change :attr:`bytes`."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -53,9 +51,6 @@ class HeldBytes:
         self._log = RefusalLog("calls", "server.max_buffered")
         self._log_large = RefusalLog("large bodies and results", "server.max_buffered")
         self._freed = FreedMemory()
-
-    def __repr__(self) -> str:
-        return f"<HeldBytes {self.bytes} of {self.most} bytes, {len(self._by_owner)} callers>"
 
     @property
     def waiting(self) -> int:
@@ -81,8 +76,8 @@ class HeldBytes:
         return self.bytes + size >= self.most * _OVER
 
     def take(self, owner: str, size: int, own: int, *, is_text: bool) -> bool:
-        """Count ``size`` more bytes of a request of ``owner`` that holds ``own`` already. Return False, and count
-        nothing, if there is no room. One request alone may hold more than its caller's share."""
+        """Count ``size`` more bytes of a request that holds ``own`` already, which alone may exceed its caller's share.
+        Return False, and count nothing, if there is no room."""
         if is_text:
             if self.bytes + size > self.most:
                 return False
@@ -112,8 +107,7 @@ class HeldBytes:
         return True
 
     def reserve_listing(self, size: int) -> bool:
-        """Like :meth:`reserve`, for a listing. While little else is held, it may take more than there is: without it
-        there are no tools."""
+        """Like :meth:`reserve`, for a listing. It may exceed the maximum while little else is held: else no tools."""
         if size > 0 and self.bytes <= self.share:
             self.bytes += size
             return True
@@ -137,8 +131,7 @@ class HeldBytes:
 
 
 class FreedMemory:
-    """Give memory back to the system when most of what was held is free. The C library would keep it, and the process
-    may never need it again."""
+    """Give memory back to the system when most of what was held is free: the C library would keep it."""
 
     def __init__(self) -> None:
         self._most = 0

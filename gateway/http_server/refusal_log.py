@@ -1,5 +1,4 @@
-"""Log refused clients: one line when refusals begin and one when they end, not one for each client. Of thousands of
-addresses a few are named."""
+"""Log refused clients: a line when refusals begin and one when they end. Of thousands of addresses a few are named."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ log = structlog.get_logger()
 
 
 class RefusalLog:
-    """Log the refusals of one kind. ``what`` is refused, for example "connections", and ``knob`` sets the maximum. A
-    key says whose maximum is reached, "" for that of all clients together."""
+    """Log the refusals of one kind: of ``what``, such as "connections", whose maximum is ``knob``. A key says whose
+    maximum is reached, "" for that of all clients together."""
 
     def __init__(self, what: str, knob: str) -> None:
         self._what = what
@@ -28,9 +27,6 @@ class RefusalLog:
         self._refused: dict[str, int] = {}
         self._named: set[str] = set()
         self._sampler = Sampler(_NAMED, _SECONDS)
-
-    def __repr__(self) -> str:
-        return f"<RefusalLog of {self._what}, {self._refused}>"
 
     def count(self, key: str, most: int, remedy: str) -> None:
         """Count a refusal, and log the first one."""

@@ -49,10 +49,8 @@ class ClientConnection(Protocol):
 
 
 class HttpRequest:
-    """Hold one request. ``version`` is "1.1" or "1.0", ``keep_alive`` whether the client wants the connection to go on
-    after the response. ``is_whole`` tells whether all of the body has come, ``response_begun`` whether a part of the
-    response was sent, ``response_sent`` whether all of it was.
-    """
+    """Hold one request. ``version`` is "1.1" or "1.0", ``keep_alive`` whether the connection goes on after the
+    response, ``is_whole`` whether all of the body has come."""
 
     __slots__ = (
         "__dict__",  # of the cached URL, which most requests need not have
@@ -89,13 +87,9 @@ class HttpRequest:
         else:
             self.path, self.safe_path = self.url.path, self.url.path_safe
 
-    def __repr__(self) -> str:
-        return f"<HttpRequest {self.method} {self.path[:100]!r}>"
-
     @cached_property
     def url(self) -> URL:
-        """Return the target as a URL; its parts are encoded as they came. Raise :class:`MalformedHttp` if it is not a
-        URL (RFC 9112 §3.2)."""
+        """Return the target as a URL, encoded as it came. Raise :class:`MalformedHttp` (RFC 9112 §3.2)."""
         target = self.target
         try:
             if self.method == "CONNECT":
@@ -120,8 +114,8 @@ class HttpRequest:
 
     @property
     def host(self) -> str:
-        """Return the host that the target names, else the Host header (RFC 9112 §3.2.2). HTTP/1.0 may have neither:
-        then return the address to which the client is connected."""
+        """Return the host that the target names, else the Host header (RFC 9112 §3.2.2), else, in HTTP/1.0, the address
+        to which the client is connected."""
         host = self.headers.get("Host")
         if self.target[:1] != "/":
             host = self.url.raw_authority or host
@@ -181,8 +175,7 @@ class HttpRequest:
 
     async def read(self) -> bytes:
         """Return the next part of the body as soon as there is one, ``b""`` after the last. Raise
-        :class:`ConnectionResetError` if the rest does not come, :class:`~gateway.errors.Overloaded` if there is no room
-        for it."""
+        :class:`ConnectionResetError` if the rest does not come, :class:`~gateway.errors.Overloaded` without room."""
         while not self._parts and not self.is_whole:
             if self._broken is not None:
                 raise self._broken
@@ -194,10 +187,7 @@ class HttpRequest:
         return self.take()
 
     def ask_for_body(self) -> None:
-        """Send 100 Continue if the client waits for it before it sends the body (RFC 9110 §10.1.1).
-
-        Call it once the head is accepted: a client that is refused need not send its body.
-        """
+        """Send 100 Continue if the client waits for it (RFC 9110 §10.1.1), once the head is accepted."""
         if self.version != HTTP10 and "Expect" in self.headers:
             self.send_interim()
 

@@ -14,9 +14,8 @@ log = structlog.get_logger()
 
 
 class Deadline:
-    """Call ``on_expiry`` when the loop's clock reaches :attr:`due`, which is None while there is no deadline. It may be
-    set to None at any time. A timer that was started for an earlier time keeps running, and looks at ``due`` when it
-    ends: so most requests need no timer of their own."""
+    """Call ``on_expiry`` when the loop's clock reaches :attr:`due`, which may be set to None at any time. A timer for
+    an earlier time keeps running, and looks at ``due`` when it ends: so most requests need no timer of their own."""
 
     __slots__ = ("_loop", "_on_expiry", "_timer", "_timer_at", "due")
 
@@ -65,8 +64,7 @@ class Deadline:
 
 
 class UnreadResponse:
-    """Count the response bytes that the client of one connection has not read, and close the connection if they are
-    still there after ``timeout`` seconds."""
+    """Count the response bytes that one client has not read, and close its connection after ``timeout`` seconds."""
 
     __slots__ = ("_caller", "_held", "_size", "_timeout", "_timer", "drained")
 

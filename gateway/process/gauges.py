@@ -25,8 +25,8 @@ _STARTED: Final = time.time()
 
 @dataclass
 class ReloadState:
-    """Hold how the reloads ended: their number by result, when the last good one was (Unix time), whether the last one
-    was good, a digest of the configuration in force, and how many of its files are gone."""
+    """Hold how the reloads ended, when the last good one was (Unix time), whether the last one was good, a digest of
+    the configuration in force, and how many of its files are gone."""
 
     ended: Counter[str] = field(default_factory=Counter)
     at: float = field(default_factory=time.time)
@@ -50,8 +50,7 @@ class ReloadState:
 def process_gauges(
     store: ServerStore, held: HeldBytes, limit: ConnectionLimit | None, ahead: int, lag: LoopLag, reloads: ReloadState
 ) -> Iterator[tuple[Key, float]]:
-    """Yield each value by its family and labels. ``limit`` is that of the public port, None without one; ``ahead`` are
-    the bytes that its clients sent ahead of responses."""
+    """Yield each value by its family and labels. ``limit`` is the public port's, ``ahead`` the bytes sent ahead."""
     values: dict[str, float] = {
         "store_available": not store.problem.cause,
         "store_commands_total": store.commands,

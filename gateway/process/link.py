@@ -1,14 +1,9 @@
 """Hand a worker what its parent holds for it, and let the two talk for as long as both run.
 
-The parent starts the command line that started itself, with one more variable (:data:`VARIABLE`). It names the
-descriptors that the worker inherits: a channel to the parent, one for what it is lent, and the listening sockets.
-
-The channel is a pair of sockets. The parent sends words, each a line: ``stop``, ``reload``, ``refresh``. These are no
-signals because a signal would end a worker that has not set its handlers yet, and because a service manager may send
-SIGTERM to all processes at once: the one from the parent would be the second. The worker sends JSON, each a line: its
-status, the metrics that changed, and what a refresh came to. Where the channel ends, the other process is gone.
-On a second pair the parent lends the sockets of workers that do not answer: each message has all that the worker
-accepts from beside its own.
+:data:`VARIABLE` names the descriptors that a worker inherits: a channel, one for what it is lent, listening sockets. On
+the channel the parent sends lines: ``stop``, ``reload``, ``refresh``. A signal would end a worker without handlers, or
+be the second after a service manager's. The worker sends lines of JSON: status, changed metrics, the end of a refresh.
+On the second one the parent lends sockets of workers that do not answer: a message has all beside the worker's own.
 """
 
 from __future__ import annotations
@@ -43,8 +38,7 @@ class NotAWorker(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """Hold what worker ``number``, counted from 1, has of its parent: a channel, another one on which sockets are
-    ``lent``, and ``sockets`` of the public port."""
+    """Hold what worker ``number``, counted from 1, has of its parent. ``sockets`` are those of the public port."""
 
     number: int
     channel: socket.socket
@@ -61,8 +55,7 @@ class Inheritance:
 
 
 def inherit(environ: MutableMapping[str, str]) -> Inheritance | None:
-    """Take :data:`VARIABLE` out of the environment. Return what it names, None where this process is no worker. Raises
-    :class:`NotAWorker`."""
+    """Take :data:`VARIABLE` out of the environment; return what it names, or None. Raises :class:`NotAWorker`."""
     value = environ.pop(VARIABLE, None)
     if value is None:
         return None
@@ -81,8 +74,7 @@ def inherit(environ: MutableMapping[str, str]) -> Inheritance | None:
 
 class ParentLink:
     """Report to the parent twice a second, and do what it says. ``stop`` is also called where the parent is gone.
-    ``refresh`` returns why it failed, "" if it did not. ``borrow`` is given the sockets of other workers that are
-    lent."""
+    ``refresh`` returns why it failed, or "". ``borrow`` gets the sockets that are lent."""
 
     def __init__(
         self,
@@ -103,9 +95,6 @@ class ParentLink:
         self._refresh = refresh
         self._borrow = borrow
         self._refreshing: set[asyncio.Task[None]] = set()
-
-    def __repr__(self) -> str:
-        return f"<ParentLink of worker {self._inheritance.number}>"
 
     async def talk(self) -> None:
         """Talk to the parent until it is gone. Cancel it when the worker has ended its work."""

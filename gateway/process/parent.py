@@ -1,8 +1,7 @@
 """Keep several workers running that serve one public port, and answer probes for them.
 
-Each worker has a listening socket of its own (SO_REUSEPORT). The parent holds all of them, so a socket outlives its
-worker: connections that wait there are accepted by the others, to which the parent lends it, and by the worker's
-successor. The parent itself accepts none. A worker that hangs is killed and replaced.
+Each worker has a listening socket (SO_REUSEPORT), which the parent holds too: what waits there is accepted by other
+workers, to which it is lent, and by the successor. A worker that hangs is killed and replaced.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ log = structlog.get_logger()
 
 class Parent:
     """Hold the sockets, the workers and the admin port. ``command`` starts a worker; ``delay`` returns the seconds
-    before the next attempt by the number of failures in a row, and ``pause`` waits so many seconds. ``port`` and
-    ``admin_port`` are the bound ones."""
+    before the next attempt by the number of failures in a row. ``port`` and ``admin_port`` are the bound ones."""
 
     def __init__(
         self,
@@ -62,12 +60,9 @@ class Parent:
         self._keeping: list[asyncio.Task[int]] = []
         self._stopping = False
 
-    def __repr__(self) -> str:
-        return f"<Parent port={self.port} admin_port={self.admin_port} {self.workers}>"
-
     async def start(self) -> int | None:
-        """Open the ports, and start the workers. The first one starts alone: where it ends before it serves, so would
-        the others. Return its exit code then, None where it serves. Raises :class:`OSError` where a port is taken."""
+        """Open the ports, and start the workers, the first one alone: where it ends before it serves, so would the
+        others. Return its exit code then, None where it serves. Raises :class:`OSError` where a port is taken."""
         server = self._settings
         groups = [await bind(server.host, server.port)]
         groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
@@ -174,9 +169,8 @@ class Parent:
 
 
 async def serve(settings: Settings, command: Sequence[str], started: Callable[[int], None]) -> int:
-    """Serve with ``server.workers`` processes until SIGTERM or SIGINT; a second one ends all at once. SIGHUP is passed
-    on. ``started`` is called with the public port once a worker serves. Return the exit code. Raises :class:`OSError`
-    where a port is taken."""
+    """Serve with ``server.workers`` processes until SIGTERM or SIGINT; a second one ends all at once. ``started`` gets
+    the public port once a worker serves. Return the exit code. Raises :class:`OSError` where a port is taken."""
     parent = Parent(settings, command)
     stop = asyncio.Event()
     stop_on_signal(stop, parent.kill)

@@ -1,7 +1,7 @@
-"""The two ports of the process, and the table from path to service, which a reload swaps.
+"""The two ports of the process, and the table from path to service.
 
-A reload compares settings to find the services that are changed, new or gone. It builds every new service before it
-swaps any, so that a faulty configuration changes nothing. An old service is closed once its last call has ended.
+A reload builds every changed or new service before it swaps the table, so that a faulty configuration changes nothing.
+An old service is closed once its last call has ended.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ log = structlog.get_logger()
 
 
 class Server:
-    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones once it is started. ``store``, not
-    opened, takes the place of the one that the settings name. A worker is given the bound ``sockets`` of its public
-    port; the admin port is its parent's."""
+    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones. ``store``, not opened, takes the
+    place of that of the settings. A worker is given bound ``sockets``; the admin port is its parent's."""
 
     def __init__(
         self, settings: Settings, store: ServerStore | None = None, sockets: Sequence[socket.socket] | None = None
@@ -125,11 +124,8 @@ class Server:
         )
 
     async def reload(self, new: Settings) -> None:
-        """Apply ``new``, and the files that it names as they are now, without losing a request. Knobs of the process
-        keep their values, see :func:`config.needs_restart`.
-
-        Raises :class:`ConfigError` with all faults; then nothing has changed.
-        """
+        """Apply ``new`` and the files that it names without losing a request; :func:`config.needs_restart` has the
+        knobs that keep their values. Raises :class:`ConfigError` with all faults; then nothing has changed."""
         kept = config.keep_for_process(self.settings, new)
         built = await self._build(kept.by_mount)
         # Nothing is awaited from here on, so that no request meets a half of the swap.
@@ -152,8 +148,7 @@ class Server:
             await service.discovery.first_attempt_over.wait()
 
     async def refresh_listings(self) -> str:
-        """Fetch the listing of each service now, whatever the age of the old one. Return why that failed, "" if it did
-        not."""
+        """Fetch the listing of each service now. Return why that failed, "" if it did not."""
         return "; ".join(filter(None, await asyncio.gather(*map(self._refresh_listing, list(self.services)))))
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
@@ -166,8 +161,8 @@ class Server:
             mount.subscriptions.close()
 
     async def stop(self) -> None:
-        """Serve on for ``server.drain_delay``, so that proxies learn that this gateway ends. Then finish the requests
-        that are under way, at most for ``server.shutdown_timeout``, and close everything."""
+        """Serve on for ``server.drain_delay``, so that proxies learn of the end. Then finish the running requests
+        within ``server.shutdown_timeout``, and close everything."""
         self._stopping = True
         for port in self._ports:
             port.drain()
@@ -237,8 +232,8 @@ class Server:
         return _named(asked, trouble) if asked and trouble else ""
 
     def _retire(self, service: Service, unused: Mount | None) -> None:
-        """Close a service once its calls have ended, and those of the services that it replaced: they may run at the
-        mount, which is closed first if it is ``unused`` from now on."""
+        """Close a service once its calls have ended, and those of its predecessors, which may run at the mount. That is
+        closed first if it is ``unused`` from now on."""
         predecessors = [task for one, task in self._retiring.items() if one.settings.mount == service.settings.mount]
         if unused is not None:
             unused.subscriptions.close()
@@ -307,8 +302,7 @@ class Server:
         return await render((cells, exemplars), (service.name for service in self.services.values()), accept)
 
     def status(self) -> dict[str, Any]:
-        """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way, as a number
-        that does not come down again."""
+        """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way."""
         calls = sum(mount.concurrency.total for mount in self._mounts.values())
         streams = sum(mount.streams.total for mount in self._mounts.values())
         found = *self.problems, self._store.problem

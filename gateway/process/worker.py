@@ -35,11 +35,10 @@ log = structlog.get_logger()
 
 
 class Worker:
-    """Run worker ``number``, counted from 1, and another in its place where it ends. ``sockets`` are bound to the
-    public port; the worker makes them listen. ``command`` starts it, ``delay`` is as for
-    :class:`~gateway.process.parent.Parent`. ``nobody_serves`` tells whether all workers are absent. ``totals`` gets the
-    metrics. ``served`` is set once it has ever served, ``replaced`` counts the processes that ended. :meth:`look`
-    counts the time, no clock does: a parent that was held up itself must not take that for silence."""
+    """Run worker ``number``, counted from 1, and another in its place where it ends. The worker makes ``sockets`` of
+    the public port listen; ``delay`` is as for :class:`~gateway.process.parent.Parent`. ``totals`` gets the metrics.
+    ``served`` is set once it has ever served. :meth:`look` counts the time, since a parent that was held up itself must
+    not take that for silence."""
 
     def __init__(
         self,
@@ -67,9 +66,6 @@ class Worker:
         self._silence = self._service = 0.0  # seconds since it was last heard, and in which it served
         self._refreshes: list[asyncio.Future[str]] = []
 
-    def __repr__(self) -> str:
-        return f"<Worker {self.number} process={self.pid or 'none'} {self.unready() or 'ready'}>"
-
     def status(self) -> dict[str, Any]:
         """Return what the worker says of itself, and what its parent knows of it."""
         known = {"unready": self.unready(), "worker": self.number, "process": self.pid}
@@ -81,8 +77,7 @@ class Worker:
         return self._state["unready"] if self._state and absence is None else absence
 
     def absence(self, seconds: float = _LENT_FROM) -> str | None:
-        """Return why the worker accepts no connections: nothing was heard of it for so long, or it drains. None if it
-        does."""
+        """Return why the worker accepts no connections: it was silent for so long, or drains. None if it does."""
         if self._state is None:
             return "is starting" if self.pid else "does not run"
         if self._silence > seconds:
@@ -90,8 +85,8 @@ class Worker:
         return "stopping" if self._state["unready"] == "stopping" else None
 
     def look(self, seconds: float) -> None:
-        """Note that so much time has passed since the last look. Kill the process where it was silent for too long: it
-        hangs, and would not react to another signal."""
+        """Note that so much time has passed, and kill a process that was silent for too long: it hangs, and would not
+        react to another signal."""
         self._silence += seconds
         if self.absence() is None:
             self._service += seconds
@@ -115,8 +110,7 @@ class Worker:
         return True
 
     async def refresh(self) -> str:
-        """Have the worker refresh the listings. Return why that failed, "" if it did not. It may take long; a worker
-        that hangs is killed meanwhile."""
+        """Have the worker refresh the listings. Return why that failed, "" if it did not. That may take long."""
         if not self.tell("refresh"):
             return "does not run"
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -125,7 +119,7 @@ class Worker:
         return answer.result()
 
     def stop(self) -> None:
-        """Let the worker finish what is under way, and have no successor. Its port closes when the worker does that."""
+        """Let the worker finish its requests; do not restart it. The worker closes its port."""
         self._stopping.set()
         self.tell("stop")
         for one in self.sockets:
@@ -138,8 +132,8 @@ class Worker:
                 os.kill(self.pid, signal.SIGKILL)
 
     async def keep_running(self, must_serve: bool) -> int:
-        """Run the worker until :meth:`stop`. Return its exit code then, or with ``must_serve`` where it ends without
-        having ever served."""
+        """Run the worker until :meth:`stop`, or with ``must_serve`` until it ends without having ever served. Return
+        its exit code."""
         failures = 0
         while not self._stopping.is_set():
             self._service = 0.0
@@ -212,8 +206,8 @@ class Worker:
             answer.set_result("ended meanwhile")
 
     def _renew_sockets(self) -> None:
-        """Replace the sockets by some that do not listen, so that no connection waits for a worker that may not come.
-        Those that wait are reset. The new ones are bound first, so that the port stays this process's."""
+        """Replace the sockets by some that do not listen: no connection shall wait for a worker that may not come. The
+        new ones are bound first, so that the port stays this process's."""
         listened = self.sockets
         try:
             self.sockets = bind_beside(listened)

@@ -23,7 +23,8 @@ from gateway.catalog.pages import PageCache
 from gateway.concurrency.background import Background, UseCounter
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles, backend_tls
-from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
+from gateway.credentials import build_credentials, credential_faults, credential_modes
+from gateway.credentials.contract import Credential
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.shared_listing import SharedListing, backend_digest
