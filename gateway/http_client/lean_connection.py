@@ -45,7 +45,7 @@ _LENIENT: Final = {
 
 
 class LeanConnection(asyncio.Protocol):
-    """Exchange requests and answers on a connection. ``on_close`` is called once; ``reserve`` is as in :class:`Outbound`."""
+    """Exchange requests on one connection. ``on_close`` is called once; ``reserve`` is as in :class:`Outbound`."""
 
     # uvloop and the parser would otherwise make Python keep all of these in a dict, where each takes longer to find.
     __slots__ = (
