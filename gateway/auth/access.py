@@ -4,8 +4,6 @@ No scope is needed unless the configuration or the backend's own annotations say
 request needs, so that a client asks its issuer only once (2026-07-28, authorization "Scope Challenge Handling").
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -4,8 +4,6 @@ Forms and literal IP addresses are checked when the document is read. A host nam
 the connection goes to exactly the address that was checked.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ under the SHA-256. Other clients may share the address, so failures do not count
 sentence; the reason is in the log, sampled in a flood.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time

@@ -1,7 +1,5 @@
 """Check the claims of a verified JWT or an introspection answer: issuer, audience, time (RFC 9068 §4, RFC 8725 §3)."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

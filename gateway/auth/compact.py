@@ -5,8 +5,6 @@ of canonical base64url without padding; UTF-8 without byte order mark or surroga
 at most 16 deep.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Check proofs of possession (RFC 9449 §4.3): a token that is bound to a key needs a proof for each request, valid
 once, for a minute. The store that replicas share has the used ones."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from base64 import urlsafe_b64encode

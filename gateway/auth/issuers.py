@@ -1,7 +1,5 @@
 """Keep what a service knows of its issuers: their keys, HTTP clients to reach them, and verifiers of their tokens."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import deque

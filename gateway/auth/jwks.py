@@ -4,8 +4,6 @@ They are refreshed in the background before they expire, and for an unknown ``ki
 replaces nothing: the known keys serve for a bounded time, and after that tokens cannot be verified (503).
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

@@ -4,8 +4,6 @@ The set is not trusted: symmetric, private, weak and broken keys are left out, w
 (RFC 8725 §3.1): the one that it names, else the usual one of its type.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Read issuers' metadata (RFC 8414); build that of this resource (RFC 9728), and the header that leads there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final

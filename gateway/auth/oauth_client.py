@@ -1,7 +1,5 @@
 """Post forms to an endpoint of an authorization server, with the gateway as the client (RFC 6749 §2.3.1)."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A preset loosens exactly what its row says. ``check`` prints that, and the setting at the issuer that would avoid it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

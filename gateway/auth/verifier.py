@@ -1,7 +1,5 @@
 """Verify a raw token, by its signature or by asking its issuer. The cheapest checks come first."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

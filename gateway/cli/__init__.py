@@ -4,8 +4,6 @@ Exit codes: 0 success; 1 the tool reported a failure, ``check`` found no tool, o
 command line or the configuration is wrong, or a port is taken; 3 the backend gave no listing.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Check services: their issuers, the token, the listing. Print a report, or the same as JSON (docs/checking.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias

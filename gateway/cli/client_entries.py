@@ -1,7 +1,5 @@
 """Add the entries that make MCP clients use the gateway. All else in a client's file stays, to the character."""
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

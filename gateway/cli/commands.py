@@ -1,7 +1,5 @@
 """The commands check, tools, call, methods, schema, demo and completion."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Render the settings and dialects for editors and readers: JSON Schemas, the commented YAML, two pages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The command ``connect``: print or write the entry that makes an MCP client use the gateway."""
 
-from __future__ import annotations
-
 import copy
 import os
 import re

@@ -1,7 +1,5 @@
 """Reach one service for a command: build it, act as a caller, and say what is wrong where that fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Run the demo: a bookshop that lists its methods with ``rpc.discover``, and the gateway in front of it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

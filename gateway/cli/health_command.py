@@ -1,7 +1,5 @@
 """The command ``healthcheck``, for images: an exit code, quickly. So it imports nothing but what asks one question."""
 
-from __future__ import annotations
-
 import http.client
 import os
 from typing import Final

@@ -1,7 +1,5 @@
 """Write a methods file (``dialect: static``) of what a listing gave, for a person to complete."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Options that several commands take, exit codes, and how a command ends with a failure."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """Format what the command line prints about catalogs, differences and failures."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """The command ``status``: show a running gateway, as its admin port tells."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -5,8 +5,6 @@ after the result, it ends ``subscriptions/listen``. This connection is the sessi
 follow ``notifications/initialized``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

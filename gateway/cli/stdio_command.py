@@ -4,8 +4,6 @@ Each standard stream has a daemon thread: the non-blocking mode of a pipe is sha
 not every system has one, and a blocked thread never delays the end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,8 +1,6 @@
 """Background work that lasts as long as the gateway: start it again where it ends, keep what it fetches fresh, and hold
 what is wrong for the admin port."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -3,8 +3,6 @@
 The work runs in a task of its own: a caller that is cancelled while it waits does not cancel it for the others.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Generic, TypeVar

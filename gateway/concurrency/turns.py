@@ -1,8 +1,6 @@
 """Share the turns of the event loop: give other tasks one while one of them computes for long (large listings,
 catalogs, results), run at the end of one what is cheaper together (decision 44), and measure how long it is held."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Generator

@@ -4,8 +4,6 @@ Later layers win: the file, the environment, ``--set``. The head of docs/configu
 the references in them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Load and compare configurations; all faults are reported at once. :mod:`gateway.config.layers` reads the values."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

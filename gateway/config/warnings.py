@@ -1,7 +1,5 @@
 """Warnings about a valid configuration that may be a mistake, for the log at start and for ``check``."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Choose, check and build the credential that the gateway sends to the backend. ``_ALL_MODES`` lists the modes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

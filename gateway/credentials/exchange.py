@@ -1,8 +1,6 @@
 """Send a token for the backend: one that the caller's was exchanged for (RFC 8693), where the backend is a protected
 resource of its own; or the gateway's own (RFC 6749 §4.4), where it knows no users."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterator

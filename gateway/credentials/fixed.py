@@ -1,7 +1,5 @@
 """Send the same for every caller: nothing, fixed headers or keys, or a user name and a password."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Request tokens for the backend from the token endpoint of an authorization server (RFC 6749 §3.2)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field

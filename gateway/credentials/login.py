@@ -4,8 +4,6 @@ One login serves all callers and the listing until the service says that it has 
 call logs in again, for all that wait; :meth:`Credential.renew` has the others sent again.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ MCP forbids relaying a client's token to another resource (2026-07-28, authoriza
 Restriction"). docs/security.md has the conditions by number; those that a configuration can break are checked here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """Find out why callers are not let in: what issuers publish, and what a token says. No token is verified here."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A rule looks for each cause, and the first that holds counts: what stops every r
 the responses that the search for a listing had. A few send further requests, which carry no credential.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias

@@ -1,7 +1,5 @@
 """What is known of a service that gave no listing, and what more can be asked of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ again, once. monerod keeps the challenge with the connection, and refuses the an
 at a time): so each lane has one connection, and its own state of Digest.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

@@ -3,8 +3,6 @@
 It knows no proxies. The queue in front of it bounds the exchanges at a time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

@@ -4,8 +4,6 @@ The loop's look-up shares its few threads with other work: some names whose serv
 it, and the end of the process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

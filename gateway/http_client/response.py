@@ -1,7 +1,5 @@
 """Define the response that each HTTP client of this folder returns, and the errors that it raises."""
 
-from __future__ import annotations
-
 import asyncio
 import select
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ No redirects are followed (a credential must reach one origin alone), no cookies
 used; sizes are capped after decompression. What aiohttp raises becomes an :class:`OutboundError`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import socket

@@ -1,7 +1,5 @@
 """TLS towards other servers: which files it takes, and why it failed, in words that name the knob and no host."""
 
-from __future__ import annotations
-
 import re
 import ssl
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Define the interface of the HTTP clients towards a service, and choose among them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Protocol
 

@@ -4,8 +4,6 @@ uvloop's own server accepts one connection in a turn of the event loop, and clos
 Here up to :data:`_AT_ONCE` are accepted in a turn; without descriptors they wait in the kernel, and the log says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

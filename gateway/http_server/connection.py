@@ -1,7 +1,5 @@
 """Serve one connection of a client: read its requests, send the responses one after the other, and end it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Final, cast

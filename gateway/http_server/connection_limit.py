@@ -1,7 +1,5 @@
 """Limit the open connections of a port, and how many of them one address may have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import chain, islice
 from pathlib import Path

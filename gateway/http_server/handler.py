@@ -1,7 +1,5 @@
 """Call the handler of a port, and hold what the connections of the port share."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from typing import Any, Final, Protocol
@@ -93,8 +91,9 @@ class SentAhead:
             connection.give_up(Overloaded(_NO_ROOM, retry_after=1))
             given_up += 1
         if given_up and (more := self._refused.admit()) is not None:
-            event = "connections that send ahead are ended"
-            log.warning(event, ended=given_up, most=self._most, remedy=_REMEDY, **more)
+            log.warning(
+                "connections that send ahead are ended", ended=given_up, most=self._most, remedy=_REMEDY, **more
+            )
 
 
 MAX_AHEAD: Final = 16 * 1024

@@ -1,7 +1,5 @@
 """Limit the memory held by bodies, by responses being read from backends, and by those that clients have not read."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

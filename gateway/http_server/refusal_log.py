@@ -1,7 +1,5 @@
 """Log refused clients: a line when refusals begin and one when they end. Of thousands of addresses a few are named."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import structlog

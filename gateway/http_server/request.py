@@ -1,7 +1,5 @@
 """Hold one request of a client: its head, and its body as it comes (RFC 9112 §3, §6)."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import cached_property
 from typing import Final, Protocol

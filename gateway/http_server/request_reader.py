@@ -1,7 +1,5 @@
 """Read the requests of one connection from its bytes (RFC 9112), and refuse what two readers may read differently."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import lru_cache

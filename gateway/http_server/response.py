@@ -1,7 +1,5 @@
 """Send responses: whole ones in one piece of head and body, and streamed ones part by part (RFC 9112 §4, §6, §7)."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping

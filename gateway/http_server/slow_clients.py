@@ -1,7 +1,5 @@
 """Limit the time that a client may take to send a request, and to read its response."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Say what the gauges and counters of a process are now, beside those of its services."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import time

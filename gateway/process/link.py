@@ -6,8 +6,6 @@ be the second after a service manager's. The worker sends lines of JSON: status,
 On the second one the parent lends sockets of workers that do not answer: a message has all beside the worker's own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -4,8 +4,6 @@ Each worker has a listening socket (SO_REUSEPORT), which the parent holds too: w
 workers, to which it is lent, and by the successor. A worker that hangs is killed and replaced.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final

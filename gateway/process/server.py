@@ -4,8 +4,6 @@ A reload builds every changed or new service before it swaps the table, so that 
 An old service is closed once its last call has ended.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

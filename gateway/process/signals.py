@@ -3,8 +3,6 @@
 ``signal.signal`` works on every system; asyncio's ``add_signal_handler`` is missing on Windows, as is SIGHUP.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

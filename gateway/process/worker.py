@@ -1,7 +1,5 @@
 """Keep one worker running, as its parent sees it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

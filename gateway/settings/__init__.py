@@ -1,11 +1,9 @@
 """Define every knob of the gateway: default, bounds, unit, help text. :mod:`gateway.cli.config_reference` publishes
 them, and the docstrings of sections as descriptions in the JSON Schema."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
@@ -108,7 +106,7 @@ class Settings(Section):
         )
 
     @model_validator(mode="after")
-    def _check_each(self) -> Settings:
+    def _check_each(self) -> Self:
         """Raise one error for the faults of all services, with a line for each fault."""
         faults = [fault for service in self.by_mount.values() for fault in service.faults()]
         if self.store.is_shared and self.server.secret_file is None:

@@ -1,10 +1,8 @@
 """Define the knobs of authentication and authorization: issuers, scopes, and access without a token."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
@@ -110,7 +108,7 @@ class Issuer(Section):
         return super().__eq__(other) and isinstance(other, Issuer) and self.introspects == other.introspects
 
     @model_validator(mode="after")
-    def _check_preset(self) -> Issuer:
+    def _check_preset(self) -> Self:
         if self.preset in ("cognito", "google") and not self.clients:
             raise ValueError(
                 f"preset {self.preset}: its tokens name no audience, so clients must list the client ids that may call"
@@ -203,7 +201,7 @@ class Auth(Section):
         return self.issuers if self.traits.has_issuers else ()
 
     @model_validator(mode="after")
-    def _check_issuers(self) -> Auth:
+    def _check_issuers(self) -> Self:
         if not self.traits.has_issuers:
             return self
         names = [issuer.issuer for issuer in self.issuers]

@@ -1,9 +1,7 @@
 """Define the knobs of the backend: how to reach it, which credentials it gets, how its methods are listed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
@@ -24,7 +22,7 @@ class Tls(Document):
     key_file: str | None = knob(None, "Key of the client certificate (PEM).")
 
     @model_validator(mode="after")
-    def _pair(self) -> Tls:
+    def _pair(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file must be set together")
         return self
@@ -109,7 +107,7 @@ class Credentials(ClientSecret):
                 yield f"send.{place} uses {{{name}}}, which has no value; there may be {where}; {brace}"
 
     @model_validator(mode="after")
-    def _check_mode(self, info: ValidationInfo) -> Credentials:
+    def _check_mode(self, info: ValidationInfo) -> Self:
         return checked_mode(self, info)
 
 
@@ -121,7 +119,7 @@ class ListingCredentials(Document):
     send: Send | None = knob(None, "static, basic, digest: where it goes, as in backend.credentials.send.")
 
     @model_validator(mode="after")
-    def _check_mode(self, info: ValidationInfo) -> ListingCredentials:
+    def _check_mode(self, info: ValidationInfo) -> Self:
         return checked_mode(self, info)
 
     def over(self, calls: Credentials) -> Credentials:
@@ -169,13 +167,13 @@ class ListingSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _check_file(self) -> ListingSettings:
+    def _check_file(self) -> Self:
         if (self.dialect == "static") != (self.file is not None):
             raise ValueError("dialect: static and file must be set together")
         return self
 
     @model_validator(mode="after")
-    def _check_custom(self) -> ListingSettings:
+    def _check_custom(self) -> Self:
         if self.dialect != "custom" and self.custom != CustomListing():
             raise ValueError(f"custom needs dialect: custom, but dialect is {self.dialect}")
         if self.dialect == "custom" and self.custom.methods is None:

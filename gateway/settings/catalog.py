@@ -1,9 +1,7 @@
 """Define the knobs of the catalog, and the operator's overrides of what a listing says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, Secret, field_validator, model_validator
 
@@ -56,7 +54,7 @@ class Argument(Document):
         return "default" in self.model_fields_set
 
     @model_validator(mode="after")
-    def _check_hidden(self) -> Argument:
+    def _check_hidden(self) -> Self:
         if self.hidden and not self.has_default:
             raise ValueError("a hidden argument needs a default, which is always sent")
         return self
@@ -169,7 +167,7 @@ class CatalogSettings(Section):
                     yield from texts_in(argument.default.get_secret_value())
 
     @model_validator(mode="after")
-    def _check_together(self) -> CatalogSettings:
+    def _check_together(self) -> Self:
         if self.max_stale < self.ttl:
             raise ValueError(f"max_stale must be at least ttl, which is {format_duration(self.ttl)}")
         for pattern, override in self.tools.items():

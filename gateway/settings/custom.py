@@ -1,11 +1,9 @@
 """Define the knobs of a custom listing: where to ask, and which paths select what in the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathNameError, JSONPathQuery
 from pydantic import (
@@ -94,7 +92,7 @@ class CustomParameter(Document):
     description: JsonPath | None = knob(None, "Description of the parameter.")
 
     @model_validator(mode="after")
-    def _check_required(self) -> CustomParameter:
+    def _check_required(self) -> Self:
         if self.required is not None and self.optional is not None:
             raise ValueError("required and optional exclude each other: set one of them")
         return self
@@ -134,7 +132,7 @@ class CustomListing(Document):
         return params
 
     @model_validator(mode="after")
-    def _check_combinations(self) -> CustomListing:
+    def _check_combinations(self) -> Self:
         if self.params is not None and self.method is None:
             raise ValueError("params needs method, the JSON-RPC method that gets them")
         if self.parameters is None and self.parameter != CustomParameter():

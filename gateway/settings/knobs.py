@@ -1,7 +1,5 @@
 """Define the parts of every section of the settings: the field of a knob, base classes, checks of values."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

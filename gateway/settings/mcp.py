@@ -1,7 +1,5 @@
 """Define the knobs of MCP, and of how the gateway introduces itself (schema.ts ``Implementation``, ``Icon``)."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

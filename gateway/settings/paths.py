@@ -1,7 +1,5 @@
 """Find knobs by their path, such as ``backend.listing.url``, and the type of each."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import types

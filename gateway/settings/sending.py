@@ -1,7 +1,5 @@
 """Define the knobs that say where a credential goes in a request, and how the gateway logs in."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterator, Mapping

@@ -1,12 +1,10 @@
 """Define the knobs of the process: where it listens, and what it logs."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import ValidationInfo, field_validator, model_validator
@@ -132,7 +130,7 @@ class ServerSettings(Section):
         return texts
 
     @model_validator(mode="after")
-    def _check_ports(self) -> ServerSettings:
+    def _check_ports(self) -> Self:
         if self.port == self.admin_port != 0:
             raise ValueError(f"port and admin_port are both {self.port}: they must differ")
         return self
@@ -166,7 +164,7 @@ class AuditSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _check_required(self) -> AuditSettings:
+    def _check_required(self) -> Self:
         if self.required and self.to is None:
             raise ValueError("required is set, but to names no file: set telemetry.audit.to")
         return self

@@ -1,7 +1,5 @@
 """Define the settings of one service: its sections, and where it is mounted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,9 +1,7 @@
 """Define the knobs of the store: what is kept beside the services, and where."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr, field_validator, model_validator
@@ -69,7 +67,7 @@ class StoreSettings(Section):
         return url
 
     @model_validator(mode="after")
-    def _check_user(self) -> StoreSettings:
+    def _check_user(self) -> Self:
         if self.is_shared and self.address.user is not None and self.password is None:
             raise ValueError("a user in url needs password")
         return self
