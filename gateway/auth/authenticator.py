@@ -35,8 +35,7 @@ BAD_PROOF: Final = "The DPoP proof is not valid for this request"
 _TOKEN: Final = r"[A-Za-z0-9\-._~+/]+=*"  # noqa: S105, RFC 6750 §2.1 b64token
 _CREDENTIALS = re.compile(rf"([A-Za-z0-9!#$%&'*+.^_`|~-]+) +({_TOKEN})")
 _RETRY_AFTER: Final = 5
-_LOG_LIMIT: Final = (20, 10.0)
-"""The most log lines about refused tokens, and in how many seconds."""
+_LOG_LIMIT: Final = (20, 10.0)  # the most log lines about refused tokens, and in how many seconds
 
 log = structlog.get_logger()
 

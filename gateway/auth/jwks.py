@@ -52,8 +52,7 @@ class IssuerKeys:
 
     def __init__(self, issuer: Issuer, outbound: Outbound, clock: Callable[[], float] = time.monotonic) -> None:
         self.issuer = issuer
-        self.published = issuer.issuer
-        """The issuer as its own metadata name it, once they were read."""
+        self.published = issuer.issuer  # the issuer as its own metadata name it, once they were read
         self.generation = 0
         self.first_attempt_over = asyncio.Event()
         """Set once the keys were fetched for the first time, or could not be."""
@@ -65,8 +64,7 @@ class IssuerKeys:
         self._fetched_at = 0.0
         self._refresh_at = 0.0
         self._failures = 0
-        self.failure = "its keys have not been fetched yet"
-        """Why the last attempt failed; empty after a good one."""
+        self.failure = "its keys have not been fetched yet"  # why the last attempt failed; empty after a good one
         self._unknown_kid_asked_at: float | None = None
         self._flights = SingleFlight[str, None]()
         self._metadata_retry_at = 0.0

@@ -148,8 +148,7 @@ _PAINTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 )
 _GAP: Final = 2
 _LEAST: Final = 24
-_NAME_SHARE: Final = 0.4
-"""Share of the width that each column but the last may take."""
+_NAME_SHARE: Final = 0.4  # share of the width that each column but the last may take
 
 
 def say(*lines: str) -> None:

@@ -43,8 +43,7 @@ _ON_A_TERMINAL: Final = (
 
 _GRACE: Final = 2.0
 """Seconds for the calls that run when the input ends. Their client has gone, or waits for this process to end."""
-_LAST_WORDS: Final = 0.5
-"""Seconds to write that the subscriptions end."""
+_LAST_WORDS: Final = 0.5  # seconds to write that the subscriptions end
 
 _CHUNK: Final = 65536
 

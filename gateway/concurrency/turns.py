@@ -1,5 +1,5 @@
-"""Share the turns of the event loop: give other tasks one while one of them computes for long (large listings,
-catalogs, results), run at the end of one what is cheaper together (decision 44), and measure how long it is held."""
+"""Share the turns of the event loop: give other tasks one during a long computation, run at the end of one what is
+cheaper together (decision 44), and measure how long it is held."""
 
 import asyncio
 import time
@@ -26,8 +26,7 @@ class Turns:
 
 
 class EndOfTurnQueue:
-    """Run queued functions at the end of this event-loop iteration, or as soon as :data:`_MAX_QUEUED` are queued. Make
-    it and use it in one event loop."""
+    """Run queued functions at the end of this event-loop iteration, or as soon as :data:`_MAX_QUEUED` are queued."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -73,10 +72,8 @@ def run_at_once(steps: Generator[None, None, Any]) -> Any:
 
 
 # Measure how long the event loop is held: how late a timer fires.
-_LOOK: Final = 0.25
-"""Seconds from one timer to the next."""
-_LOOKS: Final = 30
-"""Timers of each of the two windows whose maximum is kept."""
+_LOOK: Final = 0.25  # seconds from one timer to the next
+_LOOKS: Final = 30  # timers of each of the two windows whose maximum is kept
 
 
 class LoopLag:

@@ -1,7 +1,6 @@
-"""Merge YAML file, environment and command line into one tree of knobs, before it is checked.
+"""Merge YAML file, environment and ``--set`` into one tree of knobs, before it is checked; later layers win.
 
-Later layers win: the file, the environment, ``--set``. The head of docs/configuration.md describes their values, and
-the references in them.
+The head of docs/configuration.md describes their values, and the references in them.
 """
 
 import re
@@ -103,8 +102,8 @@ class ConfigReferences:
 
 
 def read_yaml_with_references(text: str, origin: str) -> Any:
-    """Return one YAML document with its references as they are written. They are resolved afterwards, value by value,
-    so that a value cannot change the structure of the document. Raises :class:`~gateway.config.strict_yaml.NotYaml`."""
+    """Return one YAML document with its references as they are written: resolved later, value by value, they cannot
+    change its structure. Raises :class:`~gateway.config.strict_yaml.NotYaml`."""
     return _unshield(read_yaml(_IN_YAML.sub(lambda match: match[0].translate(_SHIELD), text), origin))
 
 
@@ -153,8 +152,8 @@ def _suggestion(path: Sequence[str]) -> str:
 
 
 class Layers:
-    """Hold the knobs that the layers have set so far, as a ``tree``, and the ``files`` that were asked for. ``faults``
-    has a line for each value that cannot be read, ``unread_paths`` its path."""
+    """Hold the ``tree`` of knobs so far, and the ``files`` that were asked for. ``faults`` has a line for each value
+    that cannot be read, ``unread_paths`` its path."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.tree: dict[str, Any] = {}
@@ -234,16 +233,14 @@ class Layers:
 
     def _resolve(self, value: Any, path: Sequence[Key], where: str, references: ConfigReferences) -> Any:
         """Return ``value`` with its references resolved; ``where`` names it in faults."""
+
+        def below(key: Key, child: Any, place: str) -> Any:
+            return self._resolve(child, (*path, key), place, references)
+
         if isinstance(value, dict):
-            return {
-                key: self._resolve(child, (*path, key), f"{where}.{key}".lstrip("."), references)
-                for key, child in value.items()
-            }
+            return {key: below(key, child, f"{where}.{key}".lstrip(".")) for key, child in value.items()}
         if isinstance(value, list):
-            return [
-                self._resolve(child, (*path, index), f"{where}[{index}]", references)
-                for index, child in enumerate(value)
-            ]
+            return [below(index, child, f"{where}[{index}]") for index, child in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
         try:

@@ -38,8 +38,7 @@ REFUSED_FOR: Final = 30.0
 """Seconds for which a refused login is not repeated: many services lock a user out after some."""
 _UNAUTHORIZED: Final = frozenset((401,))
 _KEY: Final = b"login"
-_REMEMBERED: Final = 4
-"""Logins whose values are redacted: a late answer may quote one that has been renewed."""
+_REMEMBERED: Final = 4  # logins whose values are redacted: a late answer may quote one that has been renewed
 _EXCERPT: Final = 200
 
 log = structlog.get_logger()

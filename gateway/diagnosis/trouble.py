@@ -89,9 +89,8 @@ class Trouble:
 
 
 class Elsewhere:
-    """Ask through ``outbound``, whose TLS and proxy are those of the backend; its requests carry no credential.
-    ``probe_listing`` searches for a listing in any dialect, and raises
-    :class:`~gateway.listing.dialect.NoListing`."""
+    """Ask through ``outbound``, with the TLS and proxy of the backend and without credentials. ``probe_listing``
+    searches for a listing in any dialect, and raises :class:`~gateway.listing.dialect.NoListing`."""
 
     def __init__(self, outbound: Transport, probe_listing: Callable[[], Awaitable[Listing]]) -> None:
         self._outbound = outbound

@@ -97,8 +97,7 @@ async def _drain(response: aiohttp.ClientResponse) -> None:
             raise aiohttp.ClientPayloadError("the body of a challenge is too long")
 
 
-_AT_ONCE: Final = 0.001
-"""Seconds that count as no wait."""
+_AT_ONCE: Final = 0.001  # seconds that count as no wait
 
 
 class Lanes:

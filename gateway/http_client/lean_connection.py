@@ -32,8 +32,7 @@ _NOTED: Final = frozenset((b"transfer-encoding", b"content-encoding", b"keep-ali
 """Headers that most answers do not have, and that say how to read one, or how long the connection is kept."""
 _NOTED_SIZES: Final = frozenset(map(len, _NOTED))
 _KEEP_ALIVE: Final = re.compile(rb"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
-_MOST_MEMBERS: Final = 100
-"""Compressed members of one body. For each of them the rest of the body is copied."""
+_MOST_MEMBERS: Final = 100  # compressed members of one body. For each of them the rest of the body is copied.
 _CODINGS: Final = ("gzip", "x-gzip", "deflate")
 _ANY_ZLIB: Final = 32 + zlib.MAX_WBITS  # gzip and zlib, told apart by their first bytes
 # As aiohttp does: old services end lines with LF alone, fold header lines, and put spaces after the size of a chunk.
@@ -65,8 +64,7 @@ class LeanConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self.patience = KEEPALIVE
         """Seconds for which it is used while idle: half of what the other side keeps it, if it told."""
-        self.sent_unsolicited = False
-        """Set once the server has sent bytes that belong to no response."""
+        self.sent_unsolicited = False  # set once the server has sent bytes that belong to no response
         self._tls = tls
         self._on_close = on_close
         self._reserve = reserve
@@ -83,8 +81,7 @@ class LeanConnection(asyncio.Protocol):
         self._chunks: list[bytes] = []
         self._size = self._reserved = self._received = self._head_size = self._interim = 0
         self._is_sent = self._is_complete = self._has_noted = False
-        self._lines: list[tuple[bytes, bytes]] = []
-        """The header lines or trailers that are coming in."""
+        self._lines: list[tuple[bytes, bytes]] = []  # the header lines or trailers that are coming in
         self._transport: asyncio.Transport  # from connection_made on, before anybody has this object
         self._check_input: Callable[[], list[Any]]
         self._reusable = True

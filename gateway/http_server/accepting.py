@@ -245,8 +245,7 @@ def _refuse(accepted: socket.socket, response: bytes) -> None:
 
 
 # Open and close ports: accept connections, and let running requests finish before the end.
-_CANCEL_TIMEOUT: Final = 1.0
-"""Seconds for requests to end once they are cancelled."""
+_CANCEL_TIMEOUT: Final = 1.0  # seconds for requests to end once they are cancelled
 
 
 @dataclass(frozen=True)

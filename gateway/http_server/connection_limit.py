@@ -18,8 +18,7 @@ except ImportError:  # Windows
 SHARE: Final = 4
 SHARE_FROM_HALF: Final = 16
 """One address may have one connection in four; once half of all are open, one in sixteen (decision 30)."""
-_LOOKED_AT: Final = 16
-"""Networks, and connections of each, that are searched for an idle one."""
+_LOOKED_AT: Final = 16  # networks, and connections of each, that are searched for an idle one
 _REMEDY: Final = "raise the knob, or look who holds them"
 _SHARE_REMEDY: Final = "if this is a reverse proxy, name it in server.trusted_proxies"
 
@@ -108,8 +107,7 @@ class ConnectionLimit:
 
 
 # Let the process open as many files and sockets as the system allows, and find how many are left for connections.
-_WINDOWS: Final = 512
-"""Sockets that ``select`` takes there. There is no other loop with ``add_reader``."""
+_WINDOWS: Final = 512  # sockets that select takes there. There is no other loop with add_reader.
 _OPEN: Final = (Path("/proc/self/fd"), Path("/dev/fd"))
 
 

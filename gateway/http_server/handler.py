@@ -16,10 +16,8 @@ from gateway.telemetry.sampling import Sampler
 # Limit what the clients of a port send ahead of responses, and how many connections are read in one turn.
 _PART: Final = 8
 """Bytes sent ahead may take an eighth of ``server.max_buffered``: less than what makes new calls be refused."""
-_ENOUGH: Final = 7 / 8
-"""The part of that which is left once room was made. So it is made seldom."""
-_FREE: Final = 4 * 1024
-"""Bytes of each connection that are not counted."""
+_ENOUGH: Final = 7 / 8  # the part of that which is left once room was made. So it is made seldom.
+_FREE: Final = 4 * 1024  # bytes of each connection that are not counted
 TURNS: Final = 16
 """Connections that are read in one turn of the event loop, and as many that waited for theirs."""
 _NO_ROOM: Final = "The gateway holds too much of what was not sent to its end; it was not run, so it is safe to repeat"

@@ -9,29 +9,23 @@ from typing import Final
 from gateway.errors import Overloaded
 from gateway.http_server.refusal_log import RefusalLog
 
-_SHARE: Final = 4
-"""One caller may hold a quarter of the maximum, so that one alone makes no other wait (decision 30)."""
+_SHARE: Final = 4  # one caller may hold a quarter of the maximum, so that one alone makes no other wait (decision 30)
 _FULL: Final = 7 / 8
 """The part of the maximum from which only callers that hold nothing are let in. The rest is for their responses."""
 _OVER: Final = 17 / 16
 """How much of the maximum such callers may fill. Small responses need no room: they are read at once."""
 _LARGE: Final = 5 / 8
 """The part of the maximum for the values of large bodies and results. So calls with small ones go on."""
-_SMALL: Final = 32 * 1024
-"""Bytes of one body or result for which there is always room, once a call is let in."""
+_SMALL: Final = 32 * 1024  # bytes of one body or result for which there is always room, once a call is let in
 _RETRY_AFTER: Final = 5
 _UNSENT: Final = "; the call was not sent, so it is safe to repeat"
 _OTHERS: Final = f"The gateway holds too many answers and bodies of slow clients{_UNSENT}"
 _YOURS: Final = f"Too many of your answers and bodies are held: read or send faster{_UNSENT}"
 _REMEDY: Final = "raise the knob if the memory allows it, or look whose clients are slow"
-_MUCH: Final = 2 * 1024 * 1024
-"""Bytes from which it is worth it: less is soon used again."""
-_LITTLE: Final = 1 / 4
-"""The part of the highest number that was held, below which most of it is free."""
-_DELAY: Final = 4.0
-"""Seconds until memory is given back, so that collections take a hundredth of the time at most."""
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
-"""Function of glibc; it does nothing elsewhere."""
+_MUCH: Final = 2 * 1024 * 1024  # bytes from which it is worth it: less is soon used again
+_LITTLE: Final = 1 / 4  # the part of the highest number that was held, below which most of it is free
+_DELAY: Final = 4.0  # seconds until memory is given back, so that collections take a hundredth of the time at most
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)  # function of glibc; it does nothing elsewhere
 
 
 class HeldBytes:

@@ -7,8 +7,7 @@ import structlog
 from gateway.telemetry.sampling import Sampler
 
 _NAMED: Final = 10
-_SECONDS: Final = 10.0
-"""At most so many addresses are named in so many seconds."""
+_SECONDS: Final = 10.0  # at most so many addresses are named in so many seconds
 _ROOM_AGAIN: Final = 0.9
 """The part of a maximum below which refusals count as over. A number near its maximum must not fill the log."""
 

@@ -15,8 +15,7 @@ _NO_QUERY: Final[MultiMapping[str]] = CIMultiDict()
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _MAX_UNREAD: Final = 32 * 1024
 """Bytes of a body that may wait until the handler reads them. Beyond them, reading from the client pauses."""
-_PART: Final = 48
-"""Bytes that Python takes for each part of a body beside its text: chunks may have a byte each."""
+_PART: Final = 48  # bytes that Python takes for each part of a body beside its text: chunks may have a byte each
 
 
 class ClientConnection(Protocol):
@@ -72,8 +71,7 @@ class HttpRequest:
         self.version = version
         self.headers = headers
         self.keep_alive = keep_alive
-        self.fault: MalformedHttp | None = None
-        """Fault of its framing. A request with a fault is refused."""
+        self.fault: MalformedHttp | None = None  # fault of its framing. A request with a fault is refused.
         self.is_begun = self.is_whole = self.is_stream = self.response_begun = self.response_sent = False
         self._parts: list[bytes] = []
         self.unread = 0

@@ -67,8 +67,7 @@ class RequestReader:
         self._unfinished = 0  # bytes of a chunked body since its last part
         self._skips = False
         self.half = b""
-        self.request: HttpRequest | None = None
-        """The request whose body is not whole yet."""
+        self.request: HttpRequest | None = None  # the request whose body is not whole yet
 
     @property
     def held(self) -> int:

@@ -72,8 +72,7 @@ class UnreadResponse:
         self._caller = ""
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
-        self.drained: asyncio.Future[None] | None = None
-        """Done once all bytes are sent; None while none wait."""
+        self.drained: asyncio.Future[None] | None = None  # done once all bytes are sent; None while none wait
 
     def begin(self, caller: str, transport: asyncio.Transport) -> None:
         """Count what ``transport`` could not send at once. ``caller`` is whose it is, see :class:`HeldBytes`."""

@@ -24,8 +24,7 @@ VARIABLE: Final = "JSONRPC_MCP_GATEWAY_WORKER"
 MAX_LINE: Final = 16 * 1024**2
 MAX_LENT: Final = 250
 """Sockets of one message; the kernel passes 253."""
-_INTERVAL: Final = 0.5
-"""Seconds from one report of a worker to the next."""
+_INTERVAL: Final = 0.5  # seconds from one report of a worker to the next
 
 log = structlog.get_logger()
 

@@ -25,10 +25,8 @@ from gateway.web.admin import AdminHandler, listen_for_probes
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
 OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"
 """Lists of what workers divide among them, and of what each has for itself."""
-_GRACE: Final = 5.0
-"""Seconds after which a worker that should have ended is killed."""
-_LOOK: Final = 0.25
-"""Seconds from one look at the workers to the next."""
+_GRACE: Final = 5.0  # seconds after which a worker that should have ended is killed
+_LOOK: Final = 0.25  # seconds from one look at the workers to the next
 
 log = structlog.get_logger()
 

@@ -62,8 +62,7 @@ class Server:
         """Hold what /status says of the configuration and its files. The file watcher sets it."""
         self.lag = LoopLag()
         self.reloads = ReloadState()
-        self.services: Mapping[str, Service] = {}
-        """The services by mount: "" or ``/crm``."""
+        self.services: Mapping[str, Service] = {}  # the services by mount: "" or /crm
         self._given_store = store
         self._sockets = sockets
         self._store: ServerStore = MemoryStore()

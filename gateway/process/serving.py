@@ -98,8 +98,7 @@ class Reloads:
         self._reload_wanted = asyncio.Event()
         self._listing_wanted = asyncio.Event()
         self._refused: Settings | None = None
-        self._touched: set[str] = set()
-        """Knobs whose files changed since the last reload."""
+        self._touched: set[str] = set()  # knobs whose files changed since the last reload
         self._refusal = Problem()
         self._gone: dict[Path, Problem] = {}
         self._watcher = FileWatcher()

@@ -15,17 +15,14 @@ from gateway.http_server.accepting import bind_beside
 from gateway.process.link import MAX_LENT, MAX_LINE, VARIABLE, Inheritance
 from gateway.telemetry.merging import Totals
 
-_LASTING: Final = 10.0
-"""Seconds of service after which a worker's end is the first failure again."""
+_LASTING: Final = 10.0  # seconds of service after which a worker's end is the first failure again
 _CLOSED_FROM: Final = 3
 """Failures in a row from which on the socket is closed until the worker serves again, if no other one serves."""
 SILENT: Final = 8.0
 """Seconds without a report after which a worker hangs. It reports twice a second."""
-_START: Final = 120.0
-"""Seconds until the first report: on a busy machine the imports alone may take many."""
+_START: Final = 120.0  # seconds until the first report: on a busy machine the imports alone may take many
 EMPTY: Final[dict[str, Any]] = {"configuration": None, "services": [], "problems": [], "jobs": [], "under_way": {}}
-_LAST_WORDS: Final = 1.0
-"""Seconds to read what a process reported before it ended."""
+_LAST_WORDS: Final = 1.0  # seconds to read what a process reported before it ended
 _LENT_FROM: Final = 1.0
 """Seconds without a report after which others accept the worker's connections, too. That harms no slow one."""
 

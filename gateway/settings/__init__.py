@@ -1,5 +1,4 @@
-"""Define every knob of the gateway: default, bounds, unit, help text. :mod:`gateway.cli.config_reference` publishes
-them, and the docstrings of sections as descriptions in the JSON Schema."""
+"""Define every knob: default, bounds, unit, help text. Docstrings of sections are descriptions in the JSON Schema."""
 
 import sys
 from collections.abc import Iterator, Mapping

@@ -45,8 +45,8 @@ class Params(Section):
 
 
 def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
-    """Return the section if it fits its mode. Raises :class:`ValueError`. The faults come from ``context``, which
-    :func:`gateway.config.source.load_settings` gives: settings may not import the modes."""
+    """Return the section if it fits its mode. Raises :class:`ValueError`. ``context`` yields the faults, since settings
+    may not import the modes."""
     if info.context is not None and (faults := [*info.context(section)]):
         raise ValueError("; ".join(faults))
     return section
@@ -167,13 +167,9 @@ class ListingSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _check_file(self) -> Self:
+    def _check_dialect(self) -> Self:
         if (self.dialect == "static") != (self.file is not None):
             raise ValueError("dialect: static and file must be set together")
-        return self
-
-    @model_validator(mode="after")
-    def _check_custom(self) -> Self:
         if self.dialect != "custom" and self.custom != CustomListing():
             raise ValueError(f"custom needs dialect: custom, but dialect is {self.dialect}")
         if self.dialect == "custom" and self.custom.methods is None:

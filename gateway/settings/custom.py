@@ -6,15 +6,7 @@ from itertools import islice
 from typing import Annotated, Any, Self
 
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathNameError, JSONPathQuery
-from pydantic import (
-    JsonValue,
-    PlainSerializer,
-    PlainValidator,
-    Secret,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, JsonValue, PlainSerializer, PlainValidator, Secret, WithJsonSchema, model_validator
 
 from gateway.settings.knobs import Document, knob, texts_in
 
@@ -79,6 +71,15 @@ JsonPath = Annotated[
 ]
 
 
+def _check_params(params: Secret[JsonValue]) -> Secret[JsonValue]:
+    if not isinstance(params.get_secret_value(), list | dict):
+        raise ValueError("must be a list or an object, as JSON-RPC requires")  # noqa: TRY004, pydantic collects it
+    return params
+
+
+SecretParams = Annotated[Secret[JsonValue], AfterValidator(_check_params)]
+
+
 class CustomParameter(Document):
     """Paths in the entry of a parameter; ``$`` is the entry."""
 
@@ -102,7 +103,7 @@ class CustomListing(Document):
     """Paths that read a listing in the service's own form. In the paths of an entry ``$`` is the entry."""
 
     method: str | None = knob(None, "JSON-RPC method that returns the listing. Absent: a GET returns it.", min_length=1)
-    params: Secret[JsonValue] | None = knob(None, "Params of that method.")
+    params: SecretParams | None = knob(None, "Params of that method.")
     methods: JsonPath | None = knob(None, "JSONPath (RFC 9535) to the entries of the methods, e.g. $.functions[*].")
     name: JsonPath | None = knob(
         None,
@@ -123,13 +124,6 @@ class CustomListing(Document):
     def secrets(self) -> Iterator[str]:
         """Yield the texts in ``params``, which may hold a token."""
         return texts_in(None if self.params is None else self.params.get_secret_value())
-
-    @field_validator("params")
-    @classmethod
-    def _check_params(cls, params: Secret[JsonValue] | None) -> Secret[JsonValue] | None:
-        if params is not None and not isinstance(params.get_secret_value(), list | dict):
-            raise ValueError("must be a list or an object, as JSON-RPC requires")
-        return params
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:

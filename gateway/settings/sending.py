@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, field_validator
 
-from gateway.settings.custom import JsonPath
+from gateway.settings.custom import JsonPath, SecretParams
 from gateway.settings.knobs import Document, knob, texts_in
 
 # Fill templates with values found out later, such as the token of a login. ``{name}`` is a value, ``{base64(…)}``
@@ -125,7 +125,7 @@ class Login(Document):
     need nothing of its answer."""
 
     method: str = Field(description="JSON-RPC method of the call, e.g. auth.login.", min_length=1)
-    params: Secret[JsonValue] | None = knob(
+    params: SecretParams | None = knob(
         None, "Its params, e.g. ['{user}', '{password}']. {user} and {password} are the knobs beside login."
     )
     endpoint: str | None = knob(
@@ -146,11 +146,7 @@ class Login(Document):
     @field_validator("params")
     @classmethod
     def _check_params(cls, params: Secret[JsonValue] | None) -> Secret[JsonValue] | None:
-        value = None if params is None else params.get_secret_value()
-        if params is not None and not isinstance(value, list | dict):
-            raise ValueError("must be a list or an object, as JSON-RPC requires")
-        unknown = sorted({*names_in(value)} - {*GIVEN})
-        if unknown:
+        if unknown := sorted({*names_in(params and params.get_secret_value())} - {*GIVEN}):
             raise ValueError(f"{{{unknown[0]}}} is not {{user}} or {{password}}")
         return params
 

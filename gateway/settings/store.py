@@ -20,8 +20,7 @@ _SENTINEL_PORT: Final = 26379
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """Hold where a Redis is: one server, or Sentinels that know the master ``service`` by name. ``database`` is its
-    number there, ``user`` the one at it."""
+    """Hold where a Redis is: one server, or Sentinels that know the master ``service`` by name."""
 
     hosts: tuple[tuple[str, int], ...]
     database: int = 0
@@ -56,7 +55,6 @@ class StoreSettings(Section):
 
     @property
     def address(self) -> RedisAddress:
-        """Return where Redis is. Raises :class:`ValueError`, which quotes nothing: the URL may hold a password."""
         return parse_address(self.url)
 
     @field_validator("url")
@@ -74,7 +72,7 @@ class StoreSettings(Section):
 
 
 def parse_address(url: str) -> RedisAddress:
-    """Return the parts of a URL. Raises :class:`ValueError`, which quotes nothing."""
+    """Return where Redis is. Raises :class:`ValueError`, which quotes nothing: the URL may hold a password."""
     scheme, separator, _ = url.partition("://")
     if "cluster" in scheme:
         raise ValueError("Redis Cluster is not supported: name one server, or Sentinels")
