@@ -90,8 +90,7 @@ class Access:
             raise self._insufficient_scope(self._list)
 
     def check_call(self, caller: Caller, tool: Tool, *, lists: bool = False) -> None:
-        """Raise :class:`Unauthorized` or :class:`InsufficientScope`, with every scope that the call needs: also those
-        of a listing if it ``lists`` tools."""
+        """Raise :class:`Unauthorized` or :class:`InsufficientScope`, with every scope that the call needs."""
         if not self.enabled:
             return
         principal = caller.principal

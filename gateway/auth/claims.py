@@ -143,8 +143,8 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
 def _check_audience(policy: IssuerPolicy, claims: Mapping[str, Any], client: str) -> None:
     preset = policy.preset
     if "aud" in claims:
-        audiences = _texts(claims["aud"])
-        if audiences is None:
+        audiences = [claims["aud"]] if isinstance(claims["aud"], str) else claims["aud"]
+        if not audiences or not isinstance(audiences, list) or not all(isinstance(one, str) for one in audiences):
             raise InvalidToken("aud is neither a string nor a list of strings")
     elif preset.audience_claim != "aud" or (policy.issuer.introspects and policy.issuer.clients):
         return  # principal_of checks the client instead
@@ -211,18 +211,9 @@ def _intern(scopes: frozenset[str]) -> frozenset[str]:
     return scopes
 
 
-def _texts(value: Any) -> list[str] | None:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return value
-    return None
-
-
 # Find audiences that several services accept: each service is a protected resource of its own.
 def shared_audience_faults(services: Iterable[ServiceSettings]) -> Iterator[str]:
-    """Yield a fault for each audience, or client in its place, that several services accept, unless all of them set
-    ``auth.shared_audience``."""
+    """Yield a fault for each audience or client that services share without ``auth.shared_audience`` in all."""
     services_by_audience: dict[tuple[str, str], list[ServiceSettings]] = {}
     for service in services:
         for issuer in service.auth.active_issuers:

@@ -17,8 +17,7 @@ from gateway.jsonrpc.bounds import is_deeper_than
 
 
 class InvalidToken(Exception):
-    """Raised for a token that is not accepted. The text is for the log alone, so that callers cannot probe, and never
-    quotes the token's values."""
+    """Raised for a token that is not accepted. The text is for the log alone, and quotes no value of the token."""
 
     def __init__(self, reason: str, *, expired: bool = False) -> None:
         super().__init__(reason)

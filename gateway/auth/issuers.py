@@ -97,16 +97,15 @@ class IntrospectionVerifier:
         form = {"access_token": raw} if self._is_google else {"token": raw, "token_type_hint": "access_token"}
         began = time.perf_counter()
         try:
-            answer = await self._client.post(form)
+            status, claims = await self._client.post(form)
         except (FetchFailed, OutboundError) as error:
             raise self._undecidable(str(error)) from None
         finally:
             RECORD.get().note_introspection(time.perf_counter() - began)
-        if self._is_google and answer.status == 400:
+        if self._is_google and status == 400:
             raise InvalidToken("the issuer says that it is not active")
-        if answer.status != 200:
-            raise self._undecidable(f"introspection: HTTP {answer.status}")
-        claims = answer.members
+        if status != 200:
+            raise self._undecidable(f"introspection: HTTP {status}")
         if claims is None:
             raise self._undecidable("introspection: the answer is not a JSON object")
         self._keys.problem.set("")
@@ -201,7 +200,6 @@ class Issuers:
         return endpoint_url
 
     def outbound(self) -> Outbound:
-        """Return the HTTP client of the first issuer."""
         return next(iter(self.outbounds.values()))
 
     def shared(self) -> Self:

@@ -114,7 +114,6 @@ class IssuerKeys:
             await self.get_metadata()
 
     async def refresh_forever(self) -> None:
-        """Refresh in the background, until cancelled."""
         await keep_fresh(self.refresh, lambda: self._refresh_at - self._clock())
 
     async def _fetch_for_unknown_kid(self) -> bool:

@@ -125,11 +125,8 @@ def parse_key(member: Any) -> Key:
 
 
 def _usual_algorithm(public: Mapping[str, Any]) -> str:
-    if public["kty"] == "RSA":
-        return "RS256"
-    if public["kty"] == "OKP":
-        return "EdDSA"
-    return {"P-384": "ES384", "P-521": "ES512"}.get(str(public.get("crv")), "ES256")
+    of_curve = {"P-384": "ES384", "P-521": "ES512"}.get(str(public.get("crv")), "ES256")
+    return {"RSA": "RS256", "OKP": "EdDSA", "EC": of_curve}[public["kty"]]
 
 
 def _algorithms(key: Any) -> tuple[str, ...]:

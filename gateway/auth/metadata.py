@@ -30,18 +30,9 @@ class IssuerMetadata:
 def metadata_urls(issuer: str) -> tuple[str, ...]:
     """Return where an issuer's metadata may be, in the order to try (RFC 8414 §3, OpenID Connect Discovery §4)."""
     parts = urlsplit(issuer)
-    path = parts.path.rstrip("/")
-
-    def at(full_path: str) -> str:
-        return urlunsplit((parts.scheme, parts.netloc, full_path, "", ""))
-
-    if not path:
-        return at("/.well-known/oauth-authorization-server"), at("/.well-known/openid-configuration")
-    return (
-        at(f"/.well-known/oauth-authorization-server{path}"),
-        at(f"/.well-known/openid-configuration{path}"),
-        at(f"{path}/.well-known/openid-configuration"),
-    )
+    path, openid = parts.path.rstrip("/"), "/.well-known/openid-configuration"
+    paths = (f"/.well-known/oauth-authorization-server{path}", f"{openid}{path}", f"{path}{openid}")
+    return tuple(urlunsplit((parts.scheme, parts.netloc, one, "", "")) for one in dict.fromkeys(paths))
 
 
 def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
@@ -75,7 +66,6 @@ class ResourceMetadata:
 
     @property
     def body(self) -> bytes:
-        """Return the document as JSON."""
         scopes = {"scopes_supported": found} if (found := self._scopes()) else {}
         return jsonrpc.encode({**self._document, "authorization_servers": self._issuers(), **scopes})
 

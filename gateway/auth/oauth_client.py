@@ -2,7 +2,6 @@
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
@@ -19,14 +18,6 @@ _HEADERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FormAnswer:
-    """Hold the HTTP status, and the members of the JSON object; None where the body is not a JSON object."""
-
-    status: int
-    members: dict[str, Any] | None
-
-
 class OAuthClient:
     """Post forms to one endpoint. ``endpoint`` returns its URL, ``timeout`` is in seconds."""
 
@@ -38,8 +29,9 @@ class OAuthClient:
         self._timeout = timeout
         self._headers = {**_HEADERS, **_basic_authorization(client)}
 
-    async def post(self, form: Mapping[str, str]) -> FormAnswer:
-        """Return the answer to a form. Raises :class:`OutboundError`, and what ``endpoint`` does."""
+    async def post(self, form: Mapping[str, str]) -> tuple[int, dict[str, Any] | None]:
+        """Return status and members of the answer to a form, None where it is not a JSON object. Raises
+        :class:`OutboundError`, and what ``endpoint`` does."""
         url, body = await self._endpoint(), urlencode(form).encode()
         answer = await self._outbound.request(
             "POST", url, body, self._headers, timeout=self._timeout, max_bytes=MAX_BYTES
@@ -48,7 +40,7 @@ class OAuthClient:
             members = jsonrpc.decode(answer.body)
         except ValueError:
             members = None
-        return FormAnswer(answer.status, members if isinstance(members, dict) else None)
+        return answer.status, members if isinstance(members, dict) else None
 
 
 def _basic_authorization(client: ClientSecret) -> dict[str, str]:

@@ -50,7 +50,6 @@ class Preset:
         return self.scope_prefix.replace("{resource}", resource).replace("{api}", api)
 
     def audiences_added_by(self, issuer: str) -> frozenset[str]:
-        """Return the audiences that this issuer adds to each of its tokens."""
         return frozenset(audience.replace("{issuer}", issuer) for audience in self.added_audiences)
 
 
@@ -197,5 +196,4 @@ PRESETS: Final[Mapping[str, Preset]] = {
 
 
 def preset_of(issuer: Issuer) -> Preset:
-    """Return the preset of an issuer."""
     return PRESETS[issuer.preset]

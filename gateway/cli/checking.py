@@ -145,7 +145,7 @@ def json_of(checked: Checked) -> dict[str, Any]:
     return {
         "name": settings.name or None, "path": f"{settings.mount}/mcp", "exit_code": checked.code,
         "backend": masked_url(settings.backend.url),
-        "auth": {"mode": settings.auth.mode, "issuers": [*_issuers_json(checked)],
+        "auth": {"mode": settings.auth.mode, "issuers": [_issuer_json(*one) for one in checked.issuers],
                  "resource": settings.resource if settings.auth.traits.needs_metadata else None},
         "token": _token_json(checked),
         "dialect": None if catalog is None else catalog.dialect,
@@ -159,10 +159,9 @@ def json_of(checked: Checked) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _issuers_json(checked: Checked) -> Iterator[dict[str, Any]]:
-    for policy, found in checked.issuers:
-        of_policy = {"preset": policy.preset.name, "audiences": sorted(policy.audiences)}
-        yield {"issuer": policy.issuer.issuer, **of_policy, "fault": found.fault or None}
+def _issuer_json(policy: IssuerPolicy, found: IssuerFinding) -> dict[str, Any]:
+    of_policy = {"preset": policy.preset.name, "audiences": sorted(policy.audiences)}
+    return {"issuer": policy.issuer.issuer, **of_policy, "fault": found.fault or None}
 
 
 def _tools_json(catalog: Catalog, names: NameStyle) -> list[dict[str, Any]]:

@@ -52,7 +52,6 @@ class Client:
         return {**(self.http or {}), "url": url, **(self.login(client_id) if self.login and client_id else {})}
 
     def render(self, entries: Mapping[str, Entry]) -> str:
-        """Return a file with these entries alone."""
         tree = {self.section: {name: dict(entry) for name, entry in entries.items()}}
         return tomlkit.dumps(tree) if self.is_toml else jsonrpc.pretty(tree) + "\n"
 
@@ -140,8 +139,7 @@ def change_entry(client: Client, file: Path, name: str, entry: Entry | None, own
 
 
 def _check_place(file: Path) -> None:
-    """Raise :class:`NotAdded` for a link out of the project, else the home, else its folder: a project may come from
-    a stranger, and so may its links."""
+    """Raise :class:`NotAdded` for a link out of the project, the home or its folder: a stranger may have made it."""
     named, real = Path(os.path.normpath(file.absolute())), Path(os.path.realpath(file))
     folder = next((base for base in (Path.cwd(), Path.home()) if named.is_relative_to(base)), named.parent)
     if not real.is_relative_to(folder.resolve()):

@@ -230,7 +230,6 @@ def _pin(service: ServiceSettings, token: str | None) -> None:
 
 
 def _catalog_without_pins(service: ServiceSettings, token: str | None) -> Catalog:
-    """Return the catalog with no pins applied."""
     knobs = service.catalog.model_copy(update={"pin": None})
     catalog: Catalog = _with_catalog(replace(service, catalog=knobs), _return_catalog, token)
     return catalog

@@ -41,8 +41,7 @@ class ContactFailed(Exception):
 async def contact(
     settings: ServiceSettings, work: Work, token: str | None = None, first: Preparation | None = None
 ) -> Any:
-    """Return the result of ``work`` on the catalog that the bearer of ``token`` sees, after ``first``. Raises
-    :class:`ContactFailed`."""
+    """Return what ``work``, after ``first``, makes of what the token's bearer sees. Raises :class:`ContactFailed`."""
     try:
         secrets = read_secrets(settings.server.secret_file)
         files = await ServiceFiles.read(settings)

@@ -23,8 +23,7 @@ class NotJson(Exception):
 
 @dataclass
 class _Value:
-    """Hold a value, and where it stands: ``text[start:end]``. An object has its ``members``; ``has_last_comma`` says
-    that a comma follows the last one."""
+    """Hold the value at ``text[start:end]``. After the last of its ``members`` there may be a comma."""
 
     value: Any
     start: int

@@ -60,7 +60,6 @@ def warnings(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def heading(settings: ServiceSettings) -> str:
-    """Return the heading of the report on one of several services."""
     return f"\nservice      {settings.name}, at {settings.mount}/mcp; its knobs are under services.{settings.name}"
 
 
@@ -82,7 +81,6 @@ def check(settings: ServiceSettings, catalog: Catalog, warned: list[str]) -> Ite
 
 
 def workers(server: ServerSettings) -> Iterator[str]:
-    """Yield a line about several workers."""
     if server.workers > 1:
         yield f"workers      {server.workers}, which divide {DIVIDED}; each has for itself: {OF_EACH}"
 
@@ -171,7 +169,6 @@ def _paint(line: str) -> str:
 
 
 def is_terminal() -> bool:
-    """Return whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 

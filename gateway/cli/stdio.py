@@ -85,7 +85,6 @@ class Conversation:
             await asyncio.wait(self._requests, timeout=seconds)
 
     async def close(self) -> None:
-        """Cancel everything that is under way."""
         tasks = {*self._requests, *((self._notices,) if self._notices else ())}
         for task in tasks:
             task.cancel()

@@ -110,7 +110,6 @@ class Background:
         return (job.describe(now) for job in self._jobs.values())
 
     async def stop(self) -> None:
-        """End all jobs."""
         jobs, self._jobs = list(self._jobs), {}
         for task in jobs:
             task.cancel()
@@ -169,12 +168,10 @@ class UseCounter:
             self.note_end()
 
     def note_end(self) -> None:
-        """Note that a request has ended."""
         if self._idle is not None and not self.running:
             self._idle.set()
 
     async def wait_until_idle(self) -> None:
-        """Return once no request is running."""
         if self.running and not self._given_up:
             self.is_awaited = True
             self._idle = self._idle or asyncio.Event()

@@ -88,13 +88,11 @@ class LoopLag:
         return max(self._before, self._now)
 
     def start(self) -> None:
-        """Start to measure in the running event loop."""
         loop = asyncio.get_running_loop()
         self._due = loop.time() + _LOOK
         self._timer = loop.call_at(self._due, self._look, loop)
 
     def stop(self) -> None:
-        """Measure no more."""
         if self._due:
             self._timer.cancel()
 

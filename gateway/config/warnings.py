@@ -41,7 +41,6 @@ def config_warnings(settings: Settings) -> Iterator[str]:
 
 
 def log_config_warnings(settings: Settings) -> None:
-    """Log each warning."""
     for warning in config_warnings(settings):
         log.warning("remark on the configuration", remark=warning)
 

@@ -48,8 +48,7 @@ def credential_modes(settings: ServiceSettings) -> CredentialModes:
 
 
 def section_faults(section: Credentials | ListingCredentials, shared: str = "") -> Iterator[str]:
-    """Yield an unknown mode, and knobs that are missing or not allowed. ``shared`` is the path of the section that a
-    listing's section was completed from."""
+    """Yield faults of mode and knobs. ``shared`` is the path of the section that a listing's was completed from."""
     mode = (MODES | {AUTO: Credential}).get(section.mode)
     if mode is None:
         known = (AUTO, *MODES)

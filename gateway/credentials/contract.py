@@ -55,8 +55,7 @@ class Credential(ABC):
         """Forget the token that the backend refused for this caller. The next use gets a new one."""
 
     async def renew(self, caller: Caller, refused: RequestParts) -> RequestParts | None:
-        """Return other parts than the refused ones, maybe of another call's renewal; None where there are none. The
-        caller's own token cannot be renewed."""
+        """Return other parts than the refused ones, None where there are none: a caller's token cannot be renewed."""
         if self.uses_callers_token:
             return None
         try:
@@ -102,8 +101,7 @@ def parts_to_send(send: Send | None, values: Mapping[str, str | int], **more: An
 
 @dataclass(frozen=True)
 class CredentialModes:
-    """Hold the modes, with ``auto`` resolved. The listing uses ``effective_listing``: a shared one is never requested
-    with a caller's token."""
+    """Hold the modes, ``auto`` resolved. The listing uses ``effective_listing``: no shared one has a caller's token."""
 
     calls: type[Credential]
     listing: type[Credential]

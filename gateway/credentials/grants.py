@@ -32,8 +32,7 @@ class GrantRefused(Exception):
 
 
 class CredentialUnavailable(BackendUnavailable):
-    """Raised where the gateway gets no credential for the backend. ``reason`` is for the operator alone; ``busy`` says
-    that the credential was not judged."""
+    """Raised without a credential for the backend; ``reason`` is for the operator. ``busy``: nothing was decided."""
 
     def __init__(self, reason: str, *, busy: bool) -> None:
         super().__init__("The gateway has no credential for the backend")
@@ -79,19 +78,20 @@ class TokenClient:
         ``BackendUnavailable`` for an unusable answer."""
         target = {"audience": self.settings.audience, "resource": self.settings.resource, "scope": self.settings.scope}
         try:
-            answer = await self._client.post({**form, **{name: value for name, value in target.items() if value}})
+            status, members = await self._client.post(
+                {**form, **{name: value for name, value in target.items() if value}}
+            )
         except AnswerTooLarge as error:
             raise credential_unavailable(f"the token endpoint's answer is {error}") from None
         except (OutboundError, FetchFailed) as error:
             raise _unavailable(str(error)) from None
-        if answer.status >= 500 or answer.status == 429:
-            raise _unavailable(f"HTTP {answer.status}")
-        members = answer.members
+        if status >= 500 or status == 429:
+            raise _unavailable(f"HTTP {status}")
         if members is None:
             raise credential_unavailable("the token endpoint does not answer with a JSON object")
-        error_word = members.get("error")
-        if answer.status != 200:
-            raise GrantRefused(error_word if isinstance(error_word, str) else f"HTTP {answer.status}")
+        if status != 200:
+            error_word = members.get("error")
+            raise GrantRefused(error_word if isinstance(error_word, str) else f"HTTP {status}")
         return _grant_of(members)
 
 

@@ -27,8 +27,7 @@ _PART: Final = re.compile(rf'{_NAME}[ \t]*+=[ \t]*+(?:"((?:[^"\\]|\\.)*+)"|{_NAM
 
 
 class HttpDigest(aiohttp.DigestAuthMiddleware):
-    """Answer challenges with a user name and a password. A challenge is read to its end, which frees its connection for
-    the answer."""
+    """Answer challenges, each read to its end, so that its connection is free for the answer."""
 
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -63,8 +62,7 @@ def _with_one_challenge(response: aiohttp.ClientResponse) -> SimpleNamespace:
 
 
 def _challenges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the challenges in a header (RFC 9110 §11.6.1): the scheme, and the parameters that Digest knows, with their
-    lower-case names."""
+    """Yield scheme and known parameters, in lower case, of the challenges in a header (RFC 9110 §11.6.1)."""
     scheme, parameters = "", dict[str, str]()
     for name, quoted, plain, next_scheme in _PART.findall(header):
         if next_scheme:

@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 import structlog
@@ -66,8 +66,7 @@ class _Target:
 
 
 class LeanTransport:
-    """Hold connections to any number of origins. Every request gets ``headers``, unless it has its own of that name.
-    ``reserve`` is as for :class:`Outbound`."""
+    """Hold connections to origins. Each request gets ``headers`` unless it has them; see :class:`Outbound`."""
 
     def __init__(
         self,
@@ -78,7 +77,9 @@ class LeanTransport:
     ) -> None:
         self._reserve = reserve
         self._tls = tls or TlsFiles()
-        self._context = self._tls.context() if self._tls.ca or self._tls.cert else None
+        self._tls_context = cache(self._tls.context)
+        if self._tls.ca or self._tls.cert:
+            self._tls_context()  # now: it raises where a file cannot be used
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
         self._resolver = Resolver()
         self._look_ups: SingleFlight[tuple[str, int], list[Address]] = SingleFlight()
@@ -149,11 +150,6 @@ class LeanTransport:
         usual = {name: value for name, value in self._headers.items() if name.lower() not in own}
         head = f"{method} {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n{_lines(usual)}"
         return _Target(origin, head)
-
-    def _tls_context(self) -> ssl.SSLContext:
-        if self._context is None:
-            self._context = self._tls.context()
-        return self._context
 
     async def _connect(self, origin: _Origin, deadline: float, timeout: float) -> LeanConnection:
         """Return a new connection. Raises :class:`ConnectFailed` or :class:`NoConnection`."""
@@ -227,7 +223,6 @@ class LeanTransport:
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long."""
         self._sweeper = None
         now = self._loop.time()
         for origin in self._origins.values():

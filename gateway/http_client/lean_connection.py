@@ -240,7 +240,6 @@ class LeanConnection(asyncio.Protocol):
             self._reusable = self._reusable and self._parser.should_keep_alive()
 
     def _read_noted(self, fields: dict[bytes, bytes]) -> None:
-        """Read what a head says of the body's form and of the connection."""
         if fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             raise response.BadHttp("its transfer encoding is not chunked alone")
         self._coding = fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()

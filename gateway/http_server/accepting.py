@@ -28,6 +28,7 @@ _BACKLOG: Final = 4096
 _AT_ONCE: Final = 128
 _PAUSE: Final = 1.0  # seconds
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_REMEDY: Final = "raise the limit of open files (ulimit -n), or lower server.max_connections"
 _UNSENT: Final = 128 * 1024
 """Bytes that the kernel may hold for a client beyond those on their way. Its default is megabytes, uncounted."""
 _MAX_REQUEST: Final = 64 * 1024
@@ -96,7 +97,11 @@ class Acceptor:
     open: one is closed for a connection that finds no other, so that the admin port always responds."""
 
     def __init__(
-        self, sockets: Sequence[socket.socket], serving: Serving, limit: ConnectionLimit, spare: int = 0
+        self,
+        sockets: Sequence[socket.socket],
+        serving: Serving,
+        limit: ConnectionLimit,
+        spare: int = 0,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._sockets = self._own = tuple(sockets)
@@ -156,12 +161,9 @@ class Acceptor:
         self._resuming = self._loop.call_later(_PAUSE, self._resume)
         if not self._exhausted:
             self._exhausted = True
+            reason = os.strerror(error.errno or 0).lower()
             log.error(
-                "no connection can be accepted",
-                port=self.port,
-                reason=os.strerror(error.errno or 0).lower(),
-                open=self._limit.open,
-                remedy="raise the limit of open files (ulimit -n), or lower server.max_connections",
+                "no connection can be accepted", port=self.port, reason=reason, open=self._limit.open, remedy=_REMEDY
             )
 
     def _accept_waiting(self, listening: socket.socket) -> None:
@@ -253,31 +255,22 @@ class Port:
     """An open port. ``number`` is the bound one, also where port 0 was asked for."""
 
     number: int
-    _serving: Serving
-    _acceptor: Acceptor
+    serving: Serving
+    acceptor: Acceptor
     _shutdown_timeout: float
-
-    @property
-    def bytes_ahead(self) -> int:
-        """Return the bytes that clients sent ahead of responses."""
-        return self._serving.ahead.bytes
-
-    def borrow(self, sockets: Sequence[socket.socket]) -> None:
-        """Accept from these sockets, too, until the next call."""
-        self._acceptor.borrow(sockets)
 
     def drain(self) -> None:
         """Serve on, but close each connection after its next response, which says so (RFC 9112 §9.6)."""
-        self._serving.is_draining = True
-        for connection in self._serving.connections:
+        self.serving.is_draining = True
+        for connection in self.serving.connections:
             connection.is_draining = True
 
     async def close(self) -> None:
         """Accept no more connections, let running requests finish, and close all."""
         self.drain()
-        await self._acceptor.close()
+        await self.acceptor.close()
         await asyncio.sleep(0)  # lets requests that have arrived start
-        connections: set[Connection] = self._serving.connections
+        connections: set[Connection] = self.serving.connections
         running = [ended for connection in tuple(connections) if (ended := connection.finish()) is not None]
         if running:
             await asyncio.wait(running, timeout=self._shutdown_timeout)

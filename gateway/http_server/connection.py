@@ -102,8 +102,7 @@ class Connection(asyncio.BufferedProtocol):
             self._read(data)
 
     def eof_received(self) -> bool:
-        """Keep the connection open for the response to the running request. Those pipelined behind it get none: clients
-        may repeat them (RFC 9112 §9.3.2)."""
+        """Keep the connection open for the running response; pipelined requests may be repeated (RFC 9112 §9.3.2)."""
         self._has_eof = True
         self._drop_ahead()
         self._loop.call_soon(self._after_eof)  # a request that came with it has been started by then
@@ -173,7 +172,6 @@ class Connection(asyncio.BufferedProtocol):
             request.fail(error)
 
     def _drop_ahead(self) -> None:
-        """Drop the requests that were sent ahead, and read no more."""
         self._stopped_reading = self._is_last = True
         self._behind = b""
         if self._reader is not None:
@@ -198,7 +196,6 @@ class Connection(asyncio.BufferedProtocol):
     # Send responses.
 
     def _begin(self, request: HttpRequest) -> None:
-        """Start the handler of a request whose head was read."""
         if self._is_last or self._stopped_reading:
             return
         self._stopped_reading = request.fault is not None
@@ -330,8 +327,7 @@ class Connection(asyncio.BufferedProtocol):
             self._loop.call_later(_FIRST_PROBE, self._probe, request, _NEXT_PROBE)
 
     def _probe(self, request: HttpRequest, wait: float) -> None:
-        """Send interim responses: a closed socket responds with a reset, which shows at the next write and ends the
-        call."""
+        """Send interim responses: a closed socket answers with a reset, which the next write shows."""
         if self.task is None or self.transport.is_closing():
             return
         if request.is_stream:

@@ -70,7 +70,6 @@ class ConnectionLimit:
         return place
 
     def leave(self, place: Place) -> None:
-        """Count the end of a connection, once."""
         place.connection = None
         if place.network:
             places = self._places.get(place.network, {})

@@ -39,24 +39,14 @@ class HeldBytes:
         self.most_large = int(most * _LARGE)
         self._full = int(most * _FULL)
         self.share = most // _SHARE
-        self._by_owner: Counter[str] = Counter()
+        self.by_owner: Counter[str] = Counter()  # bytes of callers' bodies, and of responses that wait for them
         self._log = RefusalLog("calls", "server.max_buffered")
         self._log_large = RefusalLog("large bodies and results", "server.max_buffered")
         self._freed = FreedMemory()
 
-    @property
-    def waiting(self) -> int:
-        """Return the bytes of responses that wait for clients, and of their bodies."""
-        return self._by_owner.total()
-
-    @property
-    def callers(self) -> int:
-        """Return how many callers hold bytes."""
-        return len(self._by_owner)
-
     def check(self, owner: str) -> None:
         """Raise :class:`Overloaded` if too much is held, by all or by this owner; never while it is below ``share``."""
-        own = self._by_owner[owner]
+        own = self.by_owner[owner]
         if self.bytes >= self._full and (own or self.is_over(0)):
             self._log.count("", self.most, _REMEDY)
             raise Overloaded(_OTHERS, retry_after=_RETRY_AFTER)
@@ -74,7 +64,7 @@ class HeldBytes:
             if self.bytes + size > self.most:
                 return False
         elif own + size > _SMALL:
-            of_owner = self._by_owner[owner]
+            of_owner = self.by_owner[owner]
             if self.bytes + size > self.most_large or (of_owner != own and of_owner + size > self.share):
                 return False
         self.add(owner, size)
@@ -82,7 +72,7 @@ class HeldBytes:
 
     def no_room(self, owner: str) -> Overloaded:
         """Return the error for a body if there is no room for it."""
-        if self._by_owner[owner] >= self.share // 2:
+        if self.by_owner[owner] >= self.share // 2:
             return Overloaded(_YOURS, retry_after=_RETRY_AFTER)
         self._log_large.count("", self.most_large, _REMEDY)
         return Overloaded(f"The gateway holds too many large bodies and results{_UNSENT}", retry_after=_RETRY_AFTER)
@@ -109,7 +99,7 @@ class HeldBytes:
         """Count ``size`` bytes that begin to wait for ``owner``."""
         self.bytes += size
         self._freed.note(self.bytes)
-        self._by_owner[owner] += size
+        self.by_owner[owner] += size
 
     def remove(self, owner: str, size: int) -> None:
         """Count the end of what :meth:`add` or :meth:`take` counted."""
@@ -117,9 +107,9 @@ class HeldBytes:
         self._freed.note(self.bytes)
         self._log.note("", self.bytes, self._full)
         self._log_large.note("", self.bytes, self.most_large)
-        self._by_owner[owner] -= size
-        if not self._by_owner[owner]:
-            del self._by_owner[owner]
+        self.by_owner[owner] -= size
+        if not self.by_owner[owner]:
+            del self.by_owner[owner]
 
 
 class FreedMemory:
@@ -130,7 +120,6 @@ class FreedMemory:
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, held: int) -> None:
-        """Note how many bytes are held now."""
         if held > self._most:
             self._most = held
         elif self._most > _MUCH and held < self._most * _LITTLE and self._timer is None:

@@ -110,8 +110,7 @@ class HttpRequest:
 
     @property
     def host(self) -> str:
-        """Return the host that the target names, else the Host header (RFC 9112 §3.2.2), else, in HTTP/1.0, the address
-        to which the client is connected."""
+        """Return the target's host, else the Host header (RFC 9112 §3.2.2), else, in HTTP/1.0, our own address."""
         host = self.headers.get("Host")
         if self.target[:1] != "/":
             host = self.url.raw_authority or host
@@ -123,7 +122,6 @@ class HttpRequest:
     # The body.
 
     def feed(self, part: bytes) -> None:
-        """Add a part to the body."""
         if self._is_dropped:
             return
         self._parts.append(part)

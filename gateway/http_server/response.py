@@ -79,8 +79,7 @@ class StreamedResponse:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Return the parts, to be sent within the block, and close them after it. A :class:`ConnectionError` within the
-        block ends the stream, and is not raised."""
+        """Yield the parts, and close them after the block. A :class:`ConnectionError` in it is not raised."""
         try:
             async with aclosing(self._parts) as parts:
                 yield parts

@@ -33,7 +33,6 @@ class ReloadState:
     missing: int = 0
 
     def count(self, *, is_good: bool) -> None:
-        """Count a reload."""
         self.is_good = is_good
         self.ended["ok" if is_good else "refused"] += 1
         if is_good:

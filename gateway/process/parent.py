@@ -103,7 +103,6 @@ class Parent:
             await self._admin.close()
 
     def kill(self) -> None:
-        """End all workers at once, whatever they do."""
         for worker in self.workers:
             worker.kill()
 

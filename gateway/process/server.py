@@ -96,8 +96,7 @@ class Server:
             raise
 
     async def start(self) -> None:
-        """Build the services and listen. Raises :class:`OSError` where a port is taken, :class:`ConfigError`,
-        :class:`gateway.signing.SecretError`."""
+        """Build the services and listen. Raises :class:`OSError`, :class:`ConfigError`, ``SecretError``."""
         server = self.settings.server
         await self.open(admin=self._sockets is None)
         try:
@@ -149,8 +148,7 @@ class Server:
         return "; ".join(filter(None, await asyncio.gather(*map(self._refresh_listing, list(self.services)))))
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
-        """Accept connections from these sockets of other workers, too."""
-        self._ports[-1].borrow(sockets)
+        self._ports[-1].acceptor.borrow(sockets)
 
     def end_streams(self) -> None:
         """End the streams that last while their clients listen. Those of calls end with their calls."""
@@ -286,9 +284,8 @@ class Server:
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
     def figures(self) -> Snapshot:
-        """Return all cells, gauges and counters of this process as they are now."""
         of_services = (service_gauges(service, self._mounts[mount]) for mount, service in self.services.items())
-        ahead = sum(port.bytes_ahead for port in self._ports[-1:] if self._limit is not None)
+        ahead = sum(port.serving.ahead.bytes for port in self._ports[-1:] if self._limit is not None)
         own = process_gauges(self._store, self.held, self._limit, ahead, self.lag, self.reloads)
         return snapshot(chain(own, *of_services))
 

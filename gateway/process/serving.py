@@ -170,8 +170,7 @@ class Reloads:
         self._refusal.set("")
 
     def _load(self) -> Settings:
-        """Return the settings. Raises :class:`ConfigError`. They are read again until no file is new to the watcher,
-        or a change in between would be missed."""
+        """Return the settings, read until the watcher knows all files. Raises :class:`ConfigError`."""
         while True:
             try:
                 settings = self._source.load_settings()
@@ -184,8 +183,7 @@ class Reloads:
                     return settings
 
     def _files(self) -> dict[Path, set[str]]:
-        """Return the files to watch, each with the knobs that name it, also of refused settings: a change may make
-        these valid."""
+        """Return the files to watch with their knobs, also of refused settings, which a change may make valid."""
         files: dict[Path, set[str]] = {file: {_CONFIGURATION} for file in self._source.files}
         for knob, file in files_of(self._server.settings):
             files.setdefault(file, set()).add(knob)

@@ -80,8 +80,7 @@ class Worker:
         return "stopping" if self._state["unready"] == "stopping" else None
 
     def look(self, seconds: float) -> None:
-        """Note that so much time has passed, and kill a process that was silent for too long: it hangs, and would not
-        react to another signal."""
+        """Note that so much time has passed, and kill a process that was silent for too long: it hangs."""
         self._silence += seconds
         if self.absence() is None:
             self._service += seconds
@@ -121,14 +120,12 @@ class Worker:
             one.close()
 
     def kill(self) -> None:
-        """End the process at once."""
         if self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
     async def keep_running(self, must_serve: bool) -> int:
-        """Run the worker until :meth:`stop`, or with ``must_serve`` until it ends without having ever served. Return
-        its exit code."""
+        """Run the worker until :meth:`stop`, or, if it ``must_serve``, its first end. Return its exit code."""
         failures = 0
         while not self._stopping.is_set():
             self._service = 0.0
@@ -192,7 +189,6 @@ class Worker:
                     self._refreshes.pop(0).set_result(message["refreshed"])
 
     def _forget(self) -> None:
-        """Forget what belonged to the process that ended."""
         self.pid, self._state, self._channel = 0, None, None
         self._totals.end(self.number)
         self._lending, self._lent = None, []

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
@@ -104,9 +104,8 @@ class Settings(Section):
             f"GATEWAY__{place.replace('.', '__').upper()}__URL), or leave services out"
         )
 
-    @model_validator(mode="after")
-    def _check_each(self) -> Self:
-        """Raise one error for the faults of all services, with a line for each fault."""
+    def conflict(self) -> str:
+        """Return a line for each fault of a service, of the store, and of the workers."""
         faults = [fault for service in self.by_mount.values() for fault in service.faults()]
         if self.store.is_shared and self.server.secret_file is None:
             faults.append(
@@ -114,9 +113,7 @@ class Settings(Section):
                 "made with: openssl rand -hex 32"
             )
         faults += worker_faults(self, sys.platform)
-        if faults:
-            raise ValueError("\n".join(dict.fromkeys(faults)))
-        return self
+        return "\n".join(dict.fromkeys(faults))
 
 
 def worker_faults(settings: Settings, platform: str) -> Iterator[str]:

@@ -21,11 +21,8 @@ class Tls(Document):
     cert_file: str | None = knob(None, "Client certificate (PEM).")
     key_file: str | None = knob(None, "Key of the client certificate (PEM).")
 
-    @model_validator(mode="after")
-    def _pair(self) -> Self:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file must be set together")
-        return self
+    def conflict(self) -> str:
+        return "cert_file and key_file must be set together" * ((self.cert_file is None) != (self.key_file is None))
 
 
 class Params(Section):
@@ -45,8 +42,7 @@ class Params(Section):
 
 
 def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
-    """Return the section if it fits its mode. Raises :class:`ValueError`. ``context`` yields the faults, since settings
-    may not import the modes."""
+    """Return the section if it fits its mode. ``context`` yields the faults: settings may not import the modes."""
     if info.context is not None and (faults := [*info.context(section)]):
         raise ValueError("; ".join(faults))
     return section
@@ -166,15 +162,14 @@ class ListingSettings(Section):
         ListingCredentials, "Credential for the listing, if not that for calls, e.g. {mode: none}."
     )
 
-    @model_validator(mode="after")
-    def _check_dialect(self) -> Self:
+    def conflict(self) -> str:
         if (self.dialect == "static") != (self.file is not None):
-            raise ValueError("dialect: static and file must be set together")
+            return "dialect: static and file must be set together"
         if self.dialect != "custom" and self.custom != CustomListing():
-            raise ValueError(f"custom needs dialect: custom, but dialect is {self.dialect}")
+            return f"custom needs dialect: custom, but dialect is {self.dialect}"
         if self.dialect == "custom" and self.custom.methods is None:
-            raise ValueError("dialect: custom needs custom.methods, a JSONPath to the entries such as $.functions[*]")
-        return self
+            return "dialect: custom needs custom.methods, a JSONPath to the entries such as $.functions[*]"
+        return ""
 
 
 class Backend(Section):

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathNameError, JSONPathQuery
-from pydantic import AfterValidator, JsonValue, PlainSerializer, PlainValidator, Secret, WithJsonSchema, model_validator
+from pydantic import JsonValue, PlainSerializer, PlainValidator, Secret, WithJsonSchema
 
-from gateway.settings.knobs import Document, knob, texts_in
+from gateway.settings.knobs import Document, checked, knob, texts_in
 
 
 class _Environment(JSONPathEnvironment):
@@ -71,13 +71,12 @@ JsonPath = Annotated[
 ]
 
 
-def _check_params(params: Secret[JsonValue]) -> Secret[JsonValue]:
-    if not isinstance(params.get_secret_value(), list | dict):
-        raise ValueError("must be a list or an object, as JSON-RPC requires")  # noqa: TRY004, pydantic collects it
-    return params
-
-
-SecretParams = Annotated[Secret[JsonValue], AfterValidator(_check_params)]
+SecretParams = Annotated[
+    Secret[JsonValue],
+    checked(
+        lambda one: isinstance(one.get_secret_value(), list | dict), "must be a list or an object, as JSON-RPC requires"
+    ),
+]
 
 
 class CustomParameter(Document):
@@ -92,11 +91,9 @@ class CustomParameter(Document):
     optional: JsonPath | None = knob(None, "Whether it is optional, for services that mark these; others are required.")
     description: JsonPath | None = knob(None, "Description of the parameter.")
 
-    @model_validator(mode="after")
-    def _check_required(self) -> Self:
-        if self.required is not None and self.optional is not None:
-            raise ValueError("required and optional exclude each other: set one of them")
-        return self
+    def conflict(self) -> str:
+        both = self.required is not None and self.optional is not None
+        return "required and optional exclude each other: set one of them" if both else ""
 
 
 class CustomListing(Document):
@@ -125,10 +122,9 @@ class CustomListing(Document):
         """Yield the texts in ``params``, which may hold a token."""
         return texts_in(None if self.params is None else self.params.get_secret_value())
 
-    @model_validator(mode="after")
-    def _check_combinations(self) -> Self:
+    def conflict(self) -> str:
         if self.params is not None and self.method is None:
-            raise ValueError("params needs method, the JSON-RPC method that gets them")
+            return "params needs method, the JSON-RPC method that gets them"
         if self.parameters is None and self.parameter != CustomParameter():
-            raise ValueError("parameter needs parameters, the JSONPath to the entries that it reads")
-        return self
+            return "parameter needs parameters, the JSONPath to the entries that it reads"
+        return ""

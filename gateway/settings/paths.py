@@ -111,7 +111,6 @@ def as_written(value: Any, field: FieldInfo) -> Any:
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    """Return the types that a value may have."""
     if get_origin(annotation) is Annotated:
         return _alternatives(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -128,8 +127,7 @@ def _as_model(kind: Any) -> type[BaseModel] | None:
 
 
 def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yield every knob with its path, of elements under ``.*`` (``auth.issuers.*``), of a service once, as at the top
-    level. A document counts as one knob."""
+    """Yield every knob with its path, of elements under ``.*``, of a service once. A document counts as one knob."""
     for name, field in model.model_fields.items():
         where = f"{path}.{field.alias or name}".lstrip(".")
         inner, element = model_of(field), element_of(field)

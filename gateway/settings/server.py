@@ -4,10 +4,10 @@ import ipaddress
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal, Self
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ValidationInfo, field_validator, model_validator
+from pydantic import ValidationInfo, field_validator
 
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Rate, Size
@@ -129,11 +129,9 @@ class ServerSettings(Section):
             raise ValueError(f"{text} must be {form}")
         return texts
 
-    @model_validator(mode="after")
-    def _check_ports(self) -> Self:
-        if self.port == self.admin_port != 0:
-            raise ValueError(f"port and admin_port are both {self.port}: they must differ")
-        return self
+    def conflict(self) -> str:
+        same = self.port == self.admin_port != 0
+        return f"port and admin_port are both {self.port}: they must differ" if same else ""
 
 
 class Log(Section):
@@ -163,11 +161,9 @@ class AuditSettings(Section):
         False, "Write a line before each call, and refuse the call (503) where it cannot be written. Needs to."
     )
 
-    @model_validator(mode="after")
-    def _check_required(self) -> Self:
-        if self.required and self.to is None:
-            raise ValueError("required is set, but to names no file: set telemetry.audit.to")
-        return self
+    def conflict(self) -> str:
+        nowhere = self.required and self.to is None
+        return "required is set, but to names no file: set telemetry.audit.to" if nowhere else ""
 
 
 class Telemetry(Section):

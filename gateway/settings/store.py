@@ -1,10 +1,10 @@
 """Define the knobs of the store: what is kept beside the services, and where."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import SecretStr, field_validator
 
 from gateway.settings.knobs import Section, knob
 
@@ -50,7 +50,6 @@ class StoreSettings(Section):
 
     @property
     def is_shared(self) -> bool:
-        """Return whether replicas share the store."""
         return self.url != MEMORY
 
     @property
@@ -64,11 +63,9 @@ class StoreSettings(Section):
             parse_address(url)
         return url
 
-    @model_validator(mode="after")
-    def _check_user(self) -> Self:
-        if self.is_shared and self.address.user is not None and self.password is None:
-            raise ValueError("a user in url needs password")
-        return self
+    def conflict(self) -> str:
+        needed = self.is_shared and self.address.user is not None
+        return "a user in url needs password" if needed and self.password is None else ""
 
 
 def parse_address(url: str) -> RedisAddress:
