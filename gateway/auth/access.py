@@ -51,8 +51,7 @@ class Access:
 
     @property
     def supported_scopes(self) -> tuple[str, ...]:
-        """Return the scopes that a client may request: those that every client needs, and the first ones of tools. No
-        issuer can grant what is not a scope token (RFC 6749 §3.3)."""
+        """Return the scopes that a client may request: those that all need, and the first scope tokens of tools."""
         of_tools = islice(filter(SCOPE.fullmatch, self.tool_scopes()), _MAX_SCOPES)
         return self.requested_scopes((*self._list, *self._call, *of_tools))
 

@@ -74,8 +74,7 @@ def address_refusal(address: str, *, local: bool) -> str | None:
 
 
 def reach_of_issuer(issuer: Issuer, *configured: str | None) -> Reach:
-    """Return where connections to an issuer may go. The operator chose the origins of the issuer, of its knobs and of
-    ``configured``; any other address is checked."""
+    """Return where connections to an issuer may go: to the operator's origins, else to checked addresses."""
     known = issuer.metadata
     urls = (issuer.issuer, known.jwks_uri, known.introspection_endpoint, *configured)
     refuses = partial(address_refusal, local=_on_loopback(issuer.issuer))

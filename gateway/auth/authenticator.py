@@ -85,8 +85,7 @@ class Authenticator:
         return None if verified is None or verified.bound_key is not None else verified.principal
 
     async def authenticate(self, presented: PresentedToken) -> Principal | None:
-        """Return the principal, None where there is no token. Raises :class:`Unauthorized`,
-        :class:`MalformedAuthorization`, :class:`AuthUnavailable`."""
+        """Return the principal, None without a token. Raises :class:`Challenged`, :class:`AuthUnavailable`."""
         if presented.in_query:
             raise self._malformed("A token must not be in the URL: send it in the Authorization header")
         if not presented.authorization:

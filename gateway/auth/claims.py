@@ -211,7 +211,6 @@ def _intern(scopes: frozenset[str]) -> frozenset[str]:
     return scopes
 
 
-# Find audiences that several services accept: each service is a protected resource of its own.
 def shared_audience_faults(services: Iterable[ServiceSettings]) -> Iterator[str]:
     """Yield a fault for each audience or client that services share without ``auth.shared_audience`` in all."""
     services_by_audience: dict[tuple[str, str], list[ServiceSettings]] = {}

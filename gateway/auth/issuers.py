@@ -109,8 +109,9 @@ class IntrospectionVerifier:
         if claims is None:
             raise self._undecidable("introspection: the answer is not a JSON object")
         self._keys.problem.set("")
-        if self._is_google:
-            return _with_numeric_times(claims)
+        if self._is_google:  # which sends exp as a string
+            exp = claims.get("exp")
+            return {**claims, "exp": int(exp)} if isinstance(exp, str) and exp.isdecimal() and len(exp) < 16 else claims
         if claims.get("active") is not True:
             raise InvalidToken("the issuer says that it is not active")
         return claims
@@ -119,12 +120,6 @@ class IntrospectionVerifier:
         reason = f"{self._policy.issuer.issuer}: {reason}"
         self._keys.problem.set(reason)
         return Undecidable(reason, _RETRY_AFTER)
-
-
-def _with_numeric_times(claims: dict[str, Any]) -> dict[str, Any]:
-    """Return Google's claims with ``exp`` as a number, which Google sends as a string."""
-    exp = claims.get("exp")
-    return {**claims, "exp": int(exp)} if isinstance(exp, str) and exp.isdecimal() and len(exp) < 16 else claims
 
 
 def _check_token_use(claims: Mapping[str, Any]) -> None:

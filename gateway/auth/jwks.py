@@ -90,7 +90,9 @@ class IssuerKeys:
                 await self._await_fetch()
             keys = self.keys
         if keys is None:
-            raise Undecidable(f"{self.issuer.issuer}: {self.failure}", self._retry_after())
+            raise Undecidable(
+                f"{self.issuer.issuer}: {self.failure}", max(1, round(self._refresh_at - self._clock() + 0.5))
+            )
         found = keys.candidates(kid, alg)
         # A known kid with another alg is a bad token, not a new key.
         if not found and kid is not None and kid not in keys.kids and await self._fetch_for_unknown_kid():
@@ -205,9 +207,6 @@ class IssuerKeys:
         cause = f"keys of {self.issuer.issuer} cannot be fetched: {reason}; serving {serving}"
         self.problem.set(cause, self._refresh_at - self._clock())
         log.warning("keys of an issuer cannot be fetched", issuer=self.issuer.issuer, reason=reason, serving=serving)
-
-    def _retry_after(self) -> int:
-        return max(1, round(self._refresh_at - self._clock() + 0.5))
 
 
 def _material(keys: KeySet) -> Any:

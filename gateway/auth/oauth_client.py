@@ -30,8 +30,7 @@ class OAuthClient:
         self._headers = {**_HEADERS, **_basic_authorization(client)}
 
     async def post(self, form: Mapping[str, str]) -> tuple[int, dict[str, Any] | None]:
-        """Return status and members of the answer to a form, None where it is not a JSON object. Raises
-        :class:`OutboundError`, and what ``endpoint`` does."""
+        """Return status and members of the answer, None without an object. Raises :class:`OutboundError`."""
         url, body = await self._endpoint(), urlencode(form).encode()
         answer = await self._outbound.request(
             "POST", url, body, self._headers, timeout=self._timeout, max_bytes=MAX_BYTES

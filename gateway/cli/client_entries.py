@@ -74,10 +74,6 @@ def _claude_desktop() -> Path:
     return folder / "Claude" / "claude_desktop_config.json"
 
 
-def _codex() -> Path:
-    return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
-
-
 _STDIO: Final = {"type": "stdio"}
 _HTTP: Final = {"type": "http"}
 _GEMINI_CALLBACK: Final = "http://localhost:7777/oauth/callback"  # another one in some releases, if none is given
@@ -99,7 +95,8 @@ CLIENTS: Final[Mapping[str, Client]] = {
     ),
     "cursor": Client("Cursor", _home(".cursor", "mcp.json"), http={}, then="Restart Cursor.",
                      login=lambda name: {"auth": {"CLIENT_ID": name}}),
-    "codex": Client("Codex", _codex, "mcp_servers", http={}, then="Start codex; /mcp shows it.", is_toml=True,
+    "codex": Client("Codex", lambda: Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml",
+                    "mcp_servers", http={}, then="Start codex; /mcp shows it.", is_toml=True,
                     login=lambda name: {"oauth": {"client_id": name}}),
     "gemini": Client(
         "Gemini CLI", _home(".gemini", "settings.json"), http=_HTTP, then="Start gemini; /mcp shows it.",

@@ -47,7 +47,7 @@ DOCUMENT: Final[dict[str, Any]] = {
     "openrpc": "1.3.2",
     "info": {"title": "Bookshop", "version": "1.0.0"},
     "methods": [
-        _method("books.search", "Find books by words of title or author.", "by-name", [_WORDS, _LIMIT], _BOOKS),
+        _method("books.search", "Find books by words of their title or author.", "by-name", [_WORDS, _LIMIT], _BOOKS),
         _method("books.get", "One book.", "by-position", [_ISBN], _BOOK_REF),
         _method("orders.create", "Order copies of a book.", "by-name", [_ISBN, _COPIES], _ORDER),
     ],

@@ -131,17 +131,6 @@ def _check_url(context: click.Context, url: str | None, arguments: dict[str, Any
     return url
 
 
-def with_token(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the option --token-file. The command gets ``token``, or None."""
-
-    @click.option("--token-file", type=FILE, help="File with an access token to act with.")
-    @wraps(command)
-    def with_read_token(token_file: Path | None, **arguments: Any) -> None:
-        command(token=None if token_file is None else token_or_fail(token_file), **arguments)
-
-    return with_read_token
-
-
 def read_token(file: Path) -> str:
     """Return the access token in a file. Raises :class:`OSError`."""
     words = file.read_text(encoding="ascii", errors="replace").split()
@@ -158,6 +147,13 @@ def token_or_fail(file: Path) -> str:
         return read_token(file)
     except OSError as error:
         fail(UNUSABLE, f"--token-file {file}: {error.strerror}")
+
+
+with_token: Final = click.option(
+    "--token-file", "token", type=FILE, help="File with an access token to act with.",
+    callback=lambda _, __, file: None if file is None else token_or_fail(file),
+)  # fmt: skip
+"""Add the option --token-file. The command gets ``token``, or None."""
 
 
 def with_service(command: Callable[..., None]) -> Callable[..., None]:

@@ -13,8 +13,7 @@ import structlog
 from gateway.text import excerpt
 
 _RETRY_DELAYS: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
-# A source that says "fresh for 0 s" must not make us ask without a pause.
-_MIN_PAUSE: Final = 0.05
+_MIN_PAUSE: Final = 0.05  # for a source that says "fresh for 0 s"
 _STABLE_AFTER: Final = 60.0  # seconds of running after which earlier failures no longer lengthen the delay
 
 log = structlog.get_logger()
@@ -22,8 +21,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Problem:
-    """Hold what is wrong, "" for nothing, since when, and when it is tried again, None where nothing does that by
-    itself. Times are as in RFC 3339. ``error`` is the exception behind it, where that says more."""
+    """Hold what is wrong, "" for nothing, since when, and when it is tried again (RFC 3339), or None."""
 
     cause: str = ""
     since: str = ""
@@ -145,7 +143,6 @@ async def _run_to_end(work: Callable[[], Awaitable[None]]) -> BaseException | No
     return None
 
 
-# Count the requests of one service, so that a reload can wait for the last one.
 class UseCounter:
     """Count the running requests of one service, which is closed after the last one. Hot paths may change
     :attr:`running` directly. They must then call :meth:`note_end` if :attr:`is_awaited` is set."""

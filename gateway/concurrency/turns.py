@@ -71,7 +71,6 @@ def run_at_once(steps: Generator[None, None, Any]) -> Any:
             return done.value
 
 
-# Measure how long the event loop is held: how late a timer fires.
 _LOOK: Final = 0.25  # seconds from one timer to the next
 _LOOKS: Final = 30  # timers of each of the two windows whose maximum is kept
 

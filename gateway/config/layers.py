@@ -44,7 +44,6 @@ def successor(path: Sequence[Key]) -> str | None:
     return next((f"left in this release; {now}" for knob, now in LEFT.items() if fnmatchcase(own, knob)), None)
 
 
-# Resolve ``${NAME}``, ``${file:/path}`` and ``$${`` in the configuration.
 _MAX_BYTES: Final = 1024**2
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 # References are hidden while YAML is parsed, since braces and quotes mean something there: "$", "{" and "}" become

@@ -80,8 +80,7 @@ def load_settings(
     read: set[Path] | None = None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> Settings:
-    """Return the settings from all layers, with ``defaults`` for sections that no layer has. Adds the files that were
-    read to ``read``. Raises :class:`ConfigError`."""
+    """Return the settings of all layers over ``defaults``. Adds files to ``read``. Raises :class:`ConfigError`."""
     layers = Layers(os.environ if environ is None else environ)
     if file is not None:
         layers.add_file(file)

@@ -77,7 +77,7 @@ def _audience_faults(settings: ServiceSettings, where: str) -> Iterator[str]:
 
 
 def _transport_faults(settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
-    """Yield faults of condition F4: one fixed origin, over connections that nobody else can read."""
+    """Yield faults of condition F4: one fixed origin, over connections that no third party can read."""
     parts = urlsplit(settings.backend.url)
     trusted = settings.backend.credentials.trusted_network
     if parts.scheme == "http" and not is_loopback(parts.hostname or "") and not trusted:

@@ -23,7 +23,7 @@ _MAX_CHALLENGE: Final = 64 * 1024
 _CHUNK: Final = 16 * 1024
 _NAME: Final = r"([!#$%&'*+.^_`|~0-9A-Za-z-]++)"
 _PART: Final = re.compile(rf'{_NAME}[ \t]*+=[ \t]*+(?:"((?:[^"\\]|\\.)*+)"|{_NAME})|{_NAME}')
-"""A parameter of a challenge, else a scheme. A token68 (RFC 9110 §11.2) passes for a scheme, one that nobody has."""
+"""A parameter of a challenge, else a scheme. A token68 (RFC 9110 §11.2) passes for an unknown scheme."""
 
 
 class HttpDigest(aiohttp.DigestAuthMiddleware):
@@ -48,8 +48,7 @@ class HttpDigest(aiohttp.DigestAuthMiddleware):
 
 
 def _with_one_challenge(response: aiohttp.ClientResponse) -> SimpleNamespace:
-    """Return what aiohttp reads of a refusal, with the first challenge that it can answer (RFC 7616 §3.7): by itself it
-    looks at the first one of the first header alone."""
+    """Return a refusal with the first challenge that aiohttp can answer (RFC 7616 §3.7): it looks at one alone."""
     challenges = _challenges(", ".join(response.headers.getall("WWW-Authenticate", ())))
     headers = {}
     for scheme, challenge in challenges:

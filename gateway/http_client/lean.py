@@ -128,7 +128,7 @@ class LeanTransport:
             finally:
                 connection.end()
                 if connection.sent_unsolicited and not origin.sent_unsolicited:
-                    self._learn_that_it_says_more(origin)
+                    self._note_unsolicited(origin)
             self._keep(origin, connection)
             return answer
 
@@ -186,8 +186,7 @@ class LeanTransport:
         return known
 
     async def _connect_to_any(self, origin: _Origin, addresses: list[Address], until: float) -> LeanConnection:
-        """Try one address after the other, each for its part of the time that is left. Raises what the last one does.
-        Later connections begin with an address that did not fail."""
+        """Try each address for its part of the time that is left; raise the last failure. What failed comes last."""
         left = len(addresses)
         for address in tuple(addresses):
             try:
@@ -232,7 +231,7 @@ class LeanTransport:
         if any(origin.idle for origin in self._origins.values()):
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
-    def _learn_that_it_says_more(self, origin: _Origin) -> None:
+    def _note_unsolicited(self, origin: _Origin) -> None:
         origin.sent_unsolicited = True
         log.warning("the backend sends more than its answers; from now on each call has a connection of its own")
 
@@ -242,7 +241,7 @@ class LeanTransport:
             if connection in origin.idle:
                 origin.idle.remove(connection)
                 if connection.sent_unsolicited and not origin.sent_unsolicited:
-                    self._learn_that_it_says_more(origin)
+                    self._note_unsolicited(origin)
 
 
 def _lines(headers: Mapping[str, str]) -> str:

@@ -110,9 +110,9 @@ class LeanConnection(asyncio.Protocol):
         return answered
 
     def _send(self, request: bytes) -> None:
-        if self._answered is None or self._answered.done():  # nobody waits any more
+        if self._answered is None or self._answered.done():  # it timed out, or was cancelled
             return
-        # The last look: the other side may have closed, or said what nobody asked, and the loop does not know it yet.
+        # The last look: the other side may have closed, or sent unasked bytes, and the loop does not know it yet.
         if not self.is_usable() or self._check_input():
             self._fail(response.EndedUnsent())
         else:

@@ -65,7 +65,7 @@ def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[Address
     # Flags: only families that this machine has an address of.
     infos = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
-    # getnameinfo writes a link-local IPv6 address with its scope, and asks nobody for numbers.
+    # getnameinfo writes a link-local IPv6 address with its scope, and looks nothing up for numbers.
     return [Address(info[0], socket.getnameinfo(info[4], numeric)[0]) for info in infos]
 
 

@@ -68,7 +68,7 @@ class Answer(Struct):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Return the headers. They are decoded when somebody first asks: for a result nobody does."""
+        """Return the headers, decoded when they are first needed: those of a result never are."""
         if isinstance(self._headers, list):
             self._headers = CIMultiDict(
                 (name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers

@@ -17,8 +17,7 @@ CERTIFICATE_ALERT: Final = re.compile("ALERT_.*CERTIFICATE|ALERT_UNKNOWN_CA|ALER
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Name PEM files; without them, the system's CAs are trusted and there is no client certificate. Errors mention the
-    knobs; ``cert_knob`` is None where the settings have none for a client certificate."""
+    """Name PEM files, else the system's CAs count, without a client certificate. Errors mention the knobs."""
 
     ca: str | None = None
     cert: str | None = None

@@ -62,8 +62,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def bind_beside(sockets: Sequence[socket.socket]) -> list[socket.socket]:
-    """Return sockets at the same addresses, among which the kernel divides connections by a hash of addresses and ports
-    (SO_REUSEPORT, Linux). Raise :class:`OSError` if that is not possible."""
+    """Return sockets at the same addresses, which share connections (SO_REUSEPORT, Linux). Raise :class:`OSError`."""
     for bound in sockets:
         # After it is bound, not before: so that :func:`bind` fails where another program listens.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -246,7 +245,6 @@ def _refuse(accepted: socket.socket, response: bytes) -> None:
     accepted.close()
 
 
-# Open and close ports: accept connections, and let running requests finish before the end.
 _CANCEL_TIMEOUT: Final = 1.0  # seconds for requests to end once they are cancelled
 
 
@@ -283,8 +281,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limit what the clients of a port may cost. ``shutdown_timeout`` and ``write_timeout`` are seconds, ``spare`` is
-    the number of descriptors that the port keeps for itself."""
+    """Limit what the clients of a port may cost. Time-outs are seconds; ``spare`` descriptors are the port's own."""
 
     shutdown_timeout: float
     write_timeout: float

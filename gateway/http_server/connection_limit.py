@@ -1,6 +1,7 @@
 """Limit the open connections of a port, and how many of them one address may have."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
@@ -23,14 +24,12 @@ _REMEDY: Final = "raise the knob, or look who holds them"
 _SHARE_REMEDY: Final = "if this is a reverse proxy, name it in server.trusted_proxies"
 
 
+@dataclass(slots=True, eq=False)
 class Place:
     """Hold the place of one connection, once there is one; ``network`` is "" for a trusted proxy's."""
 
-    __slots__ = ("connection", "network")
-
-    def __init__(self, network: str) -> None:
-        self.network = network
-        self.connection: Connection | None = None
+    network: str
+    connection: Connection | None = None
 
 
 class ConnectionLimit:
@@ -48,7 +47,7 @@ class ConnectionLimit:
 
     @property
     def share(self) -> int:
-        """Return how many connections a network may have now."""
+        """Return how many connections fit beside open files and ``reserved`` ones: at least half of what is left."""
         return max(1, self.most // (SHARE if self.open < self.most // 2 else SHARE_FROM_HALF))
 
     def enter(self, address: str) -> Place:
@@ -92,8 +91,7 @@ class ConnectionLimit:
             del self._places[network]
 
     def _close_idle(self, more_than: int) -> bool:
-        """Return whether an idle connection of a network with more than ``more_than`` was closed. The largest networks
-        are searched first, and in each the connections that were not looked at for longest."""
+        """Return whether an idle connection, of the largest network with more than ``more_than``, was closed."""
         counts = sorted((count for count in self._by_count if count > more_than), reverse=True)
         for network in list(islice(chain.from_iterable(map(self._by_count.__getitem__, counts)), _LOOKED_AT)):
             for place in list(islice(self._places[network], _LOOKED_AT)):
@@ -105,7 +103,6 @@ class ConnectionLimit:
         return False
 
 
-# Let the process open as many files and sockets as the system allows, and find how many are left for connections.
 _WINDOWS: Final = 512  # sockets that select takes there. There is no other loop with add_reader.
 _OPEN: Final = (Path("/proc/self/fd"), Path("/dev/fd"))
 

@@ -13,7 +13,6 @@ from gateway.http_server.request import HTTP10, HttpRequest
 from gateway.http_server.response import Response, StreamedResponse
 from gateway.telemetry.sampling import Sampler
 
-# Limit what the clients of a port send ahead of responses, and how many connections are read in one turn.
 _PART: Final = 8
 """Bytes sent ahead may take an eighth of ``server.max_buffered``: less than what makes new calls be refused."""
 _ENOUGH: Final = 7 / 8  # the part of that which is left once room was made. So it is made seldom.

@@ -58,8 +58,7 @@ class HeldBytes:
         return self.bytes + size >= self.most * _OVER
 
     def take(self, owner: str, size: int, own: int, *, is_text: bool) -> bool:
-        """Count ``size`` more bytes of a request that holds ``own`` already, which alone may exceed its caller's share.
-        Return False, and count nothing, if there is no room."""
+        """Count ``size`` more bytes of a request that holds ``own``, or return False. One alone may exceed a share."""
         if is_text:
             if self.bytes + size > self.most:
                 return False

@@ -15,8 +15,7 @@ log = structlog.get_logger()
 
 
 class RefusalLog:
-    """Log the refusals of one kind: of ``what``, such as "connections", whose maximum is ``knob``. A key says whose
-    maximum is reached, "" for that of all clients together."""
+    """Log refusals of ``what``, whose maximum is ``knob``. A key says whose maximum it is, "" for that of all."""
 
     def __init__(self, what: str, knob: str) -> None:
         self._what = what

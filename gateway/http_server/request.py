@@ -37,7 +37,7 @@ class ClientConnection(Protocol):
     def resume_reading(self) -> None: ...
 
     def count_ahead(self) -> None:
-        """Count anew what the client has sent and nobody has read."""
+        """Count anew what the client has sent, and what was not read yet."""
         ...
 
     async def drain(self) -> None:

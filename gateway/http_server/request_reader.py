@@ -236,8 +236,7 @@ def _headers(names: list[bytes], values: list[bytes]) -> tuple[CIMultiDict[str],
 
 @lru_cache(128)
 def _header_names(named: bytes) -> tuple[tuple[str, ...], bool]:
-    """Return names of headers from their lines, and whether :func:`framing_fault` needs none. Cached: a client sends
-    the same ones again and again. Raise :class:`MalformedHttp`."""
+    """Return names of headers, which a client repeats, and whether :func:`framing_fault` needs none of them."""
     names = named.decode("ascii").split("\n")
     lower = named.decode("ascii").lower().split("\n")
     if len(names) > MAX_HEADERS or (len(set(lower)) != len(lower) and any(lower.count(name) > 1 for name in _ONCE)):

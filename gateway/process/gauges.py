@@ -23,8 +23,7 @@ _STARTED: Final = time.time()
 
 @dataclass
 class ReloadState:
-    """Hold how the reloads ended, when the last good one was (Unix time), whether the last one was good, a digest of
-    the configuration in force, and how many of its files are gone."""
+    """Hold how the reloads ended, the time of the last good one, a digest of what is in force, and missing files."""
 
     ended: Counter[str] = field(default_factory=Counter)
     at: float = field(default_factory=time.time)

@@ -9,7 +9,7 @@ On the second one the parent lends sockets of workers that do not answer: a mess
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,8 +17,8 @@ from typing import Any, Final
 import structlog
 
 from gateway import jsonrpc
+from gateway.process.server import Server
 from gateway.telemetry.merging import Changes
-from gateway.telemetry.metrics import Snapshot
 
 VARIABLE: Final = "JSONRPC_MCP_GATEWAY_WORKER"
 MAX_LINE: Final = 16 * 1024**2
@@ -70,27 +70,16 @@ def inherit(environ: MutableMapping[str, str]) -> Inheritance | None:
 
 
 class ParentLink:
-    """Report to the parent twice a second, and do what it says. ``stop`` is also called where the parent is gone.
-    ``refresh`` returns why it failed, or "". ``borrow`` gets the sockets that are lent."""
+    """Report on ``server`` to the parent twice a second, and do what it says. ``stop`` is also called where the parent
+    is gone."""
 
     def __init__(
-        self,
-        inheritance: Inheritance,
-        *,
-        status: Callable[[], dict[str, Any]],
-        figures: Callable[[], Snapshot],
-        stop: Callable[[], object],
-        reload: Callable[[], object],
-        refresh: Callable[[], Awaitable[str]],
-        borrow: Callable[[Sequence[socket.socket]], object],
+        self, inheritance: Inheritance, server: Server, stop: Callable[[], object], reload: Callable[[], object]
     ) -> None:
         self._inheritance = inheritance
-        self._status = status
-        self._figures = figures
+        self._server = server
         self._changes = Changes()
         self._acts = {b"stop\n": stop, b"reload\n": reload, b"refresh\n": self._begin_refresh}
-        self._refresh = refresh
-        self._borrow = borrow
         self._refreshing: set[asyncio.Task[None]] = set()
 
     async def talk(self) -> None:
@@ -121,21 +110,21 @@ class ParentLink:
 
     def _messages(self) -> Iterator[dict[str, Any]]:
         """Yield the status, and the metrics that changed."""
-        yield self._status()
-        for entries in self._changes.lines(self._figures()):
+        yield self._server.status()
+        for entries in self._changes.lines(self._server.figures()):
             yield {"metrics": entries}
 
     def _take_lent(self) -> None:
         lent = self._inheritance.lent
         message, descriptors, _, _ = socket.recv_fds(lent, 1, MAX_LENT, socket.MSG_CMSG_CLOEXEC)
         if message:
-            self._borrow([socket.socket(fileno=descriptor) for descriptor in descriptors])
+            self._server.borrow([socket.socket(fileno=descriptor) for descriptor in descriptors])
         else:
             asyncio.get_running_loop().remove_reader(lent)  # the parent is gone
 
     def _begin_refresh(self) -> None:
         async def refresh() -> None:
-            await self._send({"refreshed": await self._refresh()})
+            await self._send({"refreshed": await self._server.refresh_listings()})
 
         task = asyncio.create_task(refresh())
         self._refreshing.add(task)

@@ -64,7 +64,14 @@ class Parent:
         groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
         self.port = groups[0][0].getsockname()[1]
         self.workers = [
-            Worker(number, sockets, self._command, self._delay, self._nobody_serves, self._totals)
+            Worker(
+                number,
+                sockets,
+                self._command,
+                self._delay,
+                lambda: all(map(Worker.absence, self.workers)),
+                self._totals,
+            )
             for number, sockets in enumerate(groups, start=1)
         ]
         self._watching = asyncio.create_task(self._watch())
@@ -136,9 +143,6 @@ class Parent:
 
     def _processes(self) -> list[dict[str, Any]]:
         return [worker.status() for worker in self.workers]
-
-    def _nobody_serves(self) -> bool:
-        return all(worker.absence() for worker in self.workers)
 
     def _keep(self, worker: Worker, must_serve: bool) -> None:
         self._keeping.append(asyncio.create_task(worker.keep_running(must_serve)))

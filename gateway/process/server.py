@@ -77,8 +77,7 @@ class Server:
         return f"<Server {state} services={list(self.services.values())} retiring={len(self._retiring)}>"
 
     async def open(self, *, admin: bool) -> None:
-        """Build the services, and listen on the admin port if ``admin``. There is no public port: another server passes
-        requests to :attr:`handler`. Raises as :meth:`start` does."""
+        """Build the services, and the admin port if ``admin``. Another server passes requests to :attr:`handler`."""
         server = self.settings.server
         self._secrets = read_secrets(server.secret_file)
         self.handler = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
@@ -161,7 +160,7 @@ class Server:
         self._stopping = True
         for port in self._ports:
             port.drain()
-        if self.port:  # else nobody was served yet
+        if self.port:  # else it has served no client yet
             await asyncio.sleep(self.settings.server.drain_delay)
         self.lag.stop()
         await self.background.stop()

@@ -24,8 +24,7 @@ from gateway.process.signals import call_on_hangup, stop_on_signal
 from gateway.settings import Settings
 from gateway.telemetry import audit
 
-# Python 3.11 has (700, 10, 10).
-_GC_THRESHOLDS: Final = (10_000, 20, 50)
+_GC_THRESHOLDS: Final = (10_000, 20, 50)  # Python 3.11 has (700, 10, 10)
 _INTERVAL: Final = 0.25
 _CONFIGURATION: Final = "the configuration"
 
@@ -52,29 +51,17 @@ async def serve(
     reloads.start()
     started(server.port)
     tuning = asyncio.create_task(_tune_gc(server))
-    talking = asyncio.create_task(_talk(inheritance, server, stop, reloads))
+    link = None if inheritance is None else ParentLink(inheritance, server, stop.set, reloads.ask)
+    talking = None if link is None else asyncio.create_task(link.talk())
     try:
         await stop.wait()
         log.info("stopping", reason="signal")
     finally:
         tuning.cancel()
         await server.stop()
-        talking.cancel()
+        if talking is not None:
+            talking.cancel()
     log.info("stopped")
-
-
-async def _talk(inheritance: Inheritance | None, server: Server, stop: asyncio.Event, reloads: Reloads) -> None:
-    """Report to the parent, and do what it says, where there is one."""
-    if inheritance is not None:
-        await ParentLink(
-            inheritance,
-            status=server.status,
-            figures=server.figures,
-            stop=stop.set,
-            reload=reloads.ask,
-            refresh=server.refresh_listings,
-            borrow=server.borrow,
-        ).talk()
 
 
 async def _tune_gc(server: Server) -> None:
@@ -111,8 +98,7 @@ class Reloads:
         self._server.background.start("listing on demand", self._list_on_demand)
 
     def ask(self) -> None:
-        """Reload the configuration and refresh the listings soon, whether or not anything changed, and open the audit's
-        file again, which a rotation may have renamed."""
+        """Reload and refresh the listings soon, changed or not. Open the audit's file again, which may be rotated."""
         if (auditor := audit.active) is not None:
             auditor.reopen()
         self._reload_wanted.set()

@@ -197,8 +197,7 @@ class Worker:
             answer.set_result("ended meanwhile")
 
     def _renew_sockets(self) -> None:
-        """Replace the sockets by some that do not listen: no connection shall wait for a worker that may not come. The
-        new ones are bound first, so that the port stays this process's."""
+        """Replace the sockets by bound ones that do not listen: the worker may not come, none may wait for it."""
         listened = self.sockets
         try:
             self.sockets = bind_beside(listened)

@@ -1,7 +1,7 @@
 """Define the knobs of the backend: how to reach it, which credentials it gets, how its methods are listed."""
 
 from collections.abc import Iterator
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
@@ -102,9 +102,7 @@ class Credentials(ClientSecret):
                 brace = "a secret that has braces goes into password"
                 yield f"send.{place} uses {{{name}}}, which has no value; there may be {where}; {brace}"
 
-    @model_validator(mode="after")
-    def _check_mode(self, info: ValidationInfo) -> Self:
-        return checked_mode(self, info)
+    _check_mode = model_validator(mode="after")(checked_mode)
 
 
 class ListingCredentials(Document):
@@ -114,9 +112,7 @@ class ListingCredentials(Document):
     mode: str = knob("auto", "Which credential is sent for the listing.")
     send: Send | None = knob(None, "static, basic, digest: where it goes, as in backend.credentials.send.")
 
-    @model_validator(mode="after")
-    def _check_mode(self, info: ValidationInfo) -> Self:
-        return checked_mode(self, info)
+    _check_mode = model_validator(mode="after")(checked_mode)
 
     def over(self, calls: Credentials) -> Credentials:
         """Return the complete credentials for the listing: those for ``calls``, with the mode and ``send`` of here.

@@ -4,10 +4,10 @@ import ipaddress
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ValidationInfo, field_validator
+from pydantic import BeforeValidator, ValidationInfo, field_validator
 
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Rate, Size
@@ -138,14 +138,9 @@ class Log(Section):
     """Log of requests, the start and refreshes, to standard error: a line each, as text on a terminal, else as JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
-    requests: Literal["off", "failures", "all"] = knob(
-        "all", "Requests that have a line, at level info: none, those that failed, or all."
-    )
-
-    @field_validator("requests", mode="before")
-    @classmethod
-    def _read_requests(cls, value: object) -> object:
-        return "off" if value is False else value  # YAML reads off as false
+    requests: Annotated[
+        Literal["off", "failures", "all"], BeforeValidator(lambda value: "off" if value is False else value)
+    ] = knob("all", "Requests that have a line, at level info: none, those that failed, or all.")
 
 
 class AuditSettings(Section):

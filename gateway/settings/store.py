@@ -1,12 +1,12 @@
 """Define the knobs of the store: what is kept beside the services, and where."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import SecretStr, field_validator
+from pydantic import SecretStr
 
-from gateway.settings.knobs import Section, knob
+from gateway.settings.knobs import Section, checked, knob
 
 MEMORY: Final = "memory:"
 _FORMS: Final = (
@@ -33,7 +33,7 @@ class StoreSettings(Section):
     """Store of what outlives a reload, and what replicas share: used proofs and consents, ended sessions, rate limits,
     the shared listing."""
 
-    url: str = knob(
+    url: Annotated[str, checked(lambda url: url == MEMORY or parse_address(url), _FORMS)] = knob(
         MEMORY,
         "memory: keeps everything in the process. redis://host:6379/0 is shared by replicas, and needs the extra redis "
         "and server.secret_file; rediss:// is the same with TLS, redis+sentinel://host:26379,host:26379/name/0 asks "
@@ -55,13 +55,6 @@ class StoreSettings(Section):
     @property
     def address(self) -> RedisAddress:
         return parse_address(self.url)
-
-    @field_validator("url")
-    @classmethod
-    def _check_url(cls, url: str) -> str:
-        if url != MEMORY:
-            parse_address(url)
-        return url
 
     def conflict(self) -> str:
         needed = self.is_shared and self.address.user is not None
