@@ -4,8 +4,6 @@ Exit codes: 0 success; 1 the tool reported a failure, ``check`` found no tool, o
 command line or the configuration is wrong, or a port is taken; 3 the backend gave no listing.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 from importlib import import_module
@@ -31,8 +29,7 @@ COMMANDS: Final = {
     "stdio": ("stdio_command", "Serve MCP on standard input and output, for one client."),
     "tools": ("commands", "List the tools, show what changed, pin them, or try one."),
 }
-"""The module of each command, and the line about it. To load all modules for these lines takes most of a second."""
-
+"""The module of each command, and the line about it: to load all modules for these lines takes most of a second."""
 
 HINTS: Final = {
     r"command '.*://": f"A command stands before the URL: {COMMAND} serve URL.",

@@ -5,8 +5,6 @@ after the result, it ends ``subscriptions/listen``. This connection is the sessi
 follow ``notifications/initialized``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
@@ -87,7 +85,6 @@ class Conversation:
             await asyncio.wait(self._requests, timeout=seconds)
 
     async def close(self) -> None:
-        """Cancel everything that is under way."""
         tasks = {*self._requests, *((self._notices,) if self._notices else ())}
         for task in tasks:
             task.cancel()

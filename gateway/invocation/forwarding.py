@@ -13,7 +13,7 @@ from gateway.backend.client import BackendClient
 from gateway.backend.params import ParamStructures, ParamsValue
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason, ResendBudget
-from gateway.credentials import Credential
+from gateway.credentials.contract import Credential
 from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError, Unauthorized
 from gateway.invocation.input_requests import CONFIRM, RequestState
 from gateway.jsonrpc.bounds import value_cost

@@ -21,7 +21,8 @@ from gateway.catalog import build, pages
 from gateway.concurrency.background import Background, UseCounter
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles, backend_tls
-from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
+from gateway.credentials import build_credentials, credential_faults, credential_modes
+from gateway.credentials.contract import Credential
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery import shared_listing, subscriptions
 from gateway.discovery.discovery import Discovery

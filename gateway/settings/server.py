@@ -1,15 +1,13 @@
 """Define the knobs of the process: where it listens, and what it logs."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, ValidationInfo, field_validator
 
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Rate, Size
@@ -131,25 +129,18 @@ class ServerSettings(Section):
             raise ValueError(f"{text} must be {form}")
         return texts
 
-    @model_validator(mode="after")
-    def _check_ports(self) -> ServerSettings:
-        if self.port == self.admin_port != 0:
-            raise ValueError(f"port and admin_port are both {self.port}: they must differ")
-        return self
+    def conflict(self) -> str:
+        same = self.port == self.admin_port != 0
+        return f"port and admin_port are both {self.port}: they must differ" if same else ""
 
 
 class Log(Section):
     """Log of requests, the start and refreshes, to standard error: a line each, as text on a terminal, else as JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
-    requests: Literal["off", "failures", "all"] = knob(
-        "all", "Requests that have a line, at level info: none, those that failed, or all."
-    )
-
-    @field_validator("requests", mode="before")
-    @classmethod
-    def _read_requests(cls, value: object) -> object:
-        return "off" if value is False else value  # YAML reads off as false
+    requests: Annotated[
+        Literal["off", "failures", "all"], BeforeValidator(lambda value: "off" if value is False else value)
+    ] = knob("all", "Requests that have a line, at level info: none, those that failed, or all.")
 
 
 class AuditSettings(Section):
@@ -165,11 +156,9 @@ class AuditSettings(Section):
         False, "Write a line before each call, and refuse the call (503) where it cannot be written. Needs to."
     )
 
-    @model_validator(mode="after")
-    def _check_required(self) -> AuditSettings:
-        if self.required and self.to is None:
-            raise ValueError("required is set, but to names no file: set telemetry.audit.to")
-        return self
+    def conflict(self) -> str:
+        nowhere = self.required and self.to is None
+        return "required is set, but to names no file: set telemetry.audit.to" if nowhere else ""
 
 
 class Telemetry(Section):
