@@ -79,9 +79,11 @@ def _operations(labels: str, a_minute: float, slow: float = 0.0) -> Series:
 
 
 def _refused(values: str) -> Series:
-    """Tokens that were refused, of a service that is there all the time."""
+    """Tokens that each of two replicas refused, of a service that is there all the time."""
     there = {f"mcp_gateway_service_available{{{_CRM}}}": "1x1500"}
-    return there | {f'mcp_gateway_tokens_refused_total{{{_CRM},reason="expired"}}': values}
+    return there | {
+        f'mcp_gateway_tokens_refused_total{{{replica},reason="expired"}}': values for replica in (_CRM, _OTHER)
+    }
 
 
 def _share(part: str, whole: str, value: float) -> Series:
@@ -195,7 +197,7 @@ CASES: Final[dict[str, Case]] = {
     "McpGatewayTokensRefused": Case(
         SERVICE,
         f"{_OF_SERVICE}ten times as many tokens are refused as on the day before",
-        _refused("0+1x1440 1460+20x60"),
+        _refused("0+0.4x1440 580.12+4.12x60"),
         {
             "as many as on the day before": _refused("0+20x1500"),
             "nine times as many": _refused("0+4x1440 5796+36x60"),
