@@ -16,6 +16,10 @@ _CRM: Final = f'{_JOB},service="crm",instance="10.0.0.7:9090"'
 _OTHER: Final = f'{_JOB},service="crm",instance="10.0.0.8:9090"'
 _POD: Final = f'{_JOB},instance="10.0.0.7:9090"'
 _CALLS: Final = 'surface="mcp",mcp_method_name="tools/call"'
+_FAILURES: Final = (
+    "tool_error", "execution_error", "backend_unavailable", "backend_busy", "backend_timeout", "bad_backend_answer",
+    "result_mismatch",
+)  # fmt: skip
 
 SERVICE: Final = {"namespace": "mcp", "job": "jsonrpc-mcp-gateway", "service": "crm"}
 PROCESS: Final = {"namespace": "mcp", "job": "jsonrpc-mcp-gateway", "instance": "10.0.0.7:9090"}
@@ -44,27 +48,42 @@ def _counter(name: str, labels: str, a_minute: float) -> Series:
 
 
 def _requests(**outcomes: float) -> Series:
-    """Requests a minute, by outcome."""
+    """Requests a minute, by outcome; each of two replicas has half of them."""
     found: Series = {}
     for outcome, a_minute in outcomes.items():
-        found |= _counter("mcp_gateway_requests_total", f'{_CRM},surface="mcp",outcome="{outcome}"', a_minute)
+        for replica in (_CRM, _OTHER):
+            labels = f'{replica},surface="mcp",outcome="{outcome}"'
+            found |= _counter("mcp_gateway_requests_total", labels, a_minute / 2)
     return found
 
 
 def _calls(a_minute: float, slow: float = 0.0) -> Series:
-    """Calls a minute, of which some take between 2 and 5 seconds, and the others up to 10 ms."""
+    """Calls a minute, half of them at each of two replicas, and ten times as many listings. Some calls of the first
+    replica take between 2 and 5 seconds, and all others up to 10 ms."""
+    half = a_minute / 2
+    listings = f'{_CRM},surface="mcp",mcp_method_name="tools/list"'
+    return (
+        _operations(f"{_CRM},{_CALLS}", half, slow)
+        | _operations(f"{_OTHER},{_CALLS}", half)
+        | _operations(listings, 10 * a_minute)
+    )
+
+
+def _operations(labels: str, a_minute: float, slow: float = 0.0) -> Series:
     name = "mcp_server_operation_duration_seconds"
     counts = {"0.01": a_minute - slow, "2": a_minute - slow, "5": a_minute, "+Inf": a_minute}
-    found = _counter(f"{name}_count", f"{_CRM},{_CALLS}", a_minute)
+    found = _counter(f"{name}_count", labels, a_minute)
     for bound, count in counts.items():
-        found |= _counter(f"{name}_bucket", f'{_CRM},{_CALLS},le="{bound}"', count)
+        found |= _counter(f"{name}_bucket", f'{labels},le="{bound}"', count)
     return found
 
 
 def _refused(values: str) -> Series:
-    """Tokens that were refused, of a service that is there all the time."""
+    """Tokens that each of two replicas refused, of a service that is there all the time."""
     there = {f"mcp_gateway_service_available{{{_CRM}}}": "1x1500"}
-    return there | {f'mcp_gateway_tokens_refused_total{{{_CRM},reason="expired"}}': values}
+    return there | {
+        f'mcp_gateway_tokens_refused_total{{{replica},reason="expired"}}': values for replica in (_CRM, _OTHER)
+    }
 
 
 def _share(part: str, whole: str, value: float) -> Series:
@@ -90,7 +109,11 @@ CASES: Final[dict[str, Case]] = {
         PROCESS,
         "jsonrpc-mcp-gateway 10.0.0.7:9090: no metrics for 5 minutes",
         _gauge("up", 0),
-        {"it is there": _gauge("up", 1), "missed for two minutes": {f"up{{{_POD}}}": "1x23 0x1 1x5"}},
+        {
+            "it is there": _gauge("up", 1),
+            "another job is gone": _gauge("up", 1) | {'up{job="node"}': "0x30"},
+            "missed for two minutes": {f"up{{{_POD}}}": "1x23 0x1 1x5"},
+        },
     ),
     "McpGatewayServiceNotListed": Case(
         SERVICE,
@@ -104,7 +127,7 @@ CASES: Final[dict[str, Case]] = {
     "McpGatewayBreakerOpen": Case(
         SERVICE,
         f"{_OF_SERVICE}2 circuit breakers are open",
-        _gauge("mcp_gateway_breaker_open", 2, _CRM),
+        _gauge("mcp_gateway_breaker_open", 2, _CRM) | _gauge("mcp_gateway_breaker_open", 1, _OTHER),
         {
             "closed": _gauge("mcp_gateway_breaker_open", 0, _CRM),
             "open for a minute": {f"mcp_gateway_breaker_open{{{_CRM}}}": "0x23 1x1 0x5"},
@@ -136,14 +159,11 @@ CASES: Final[dict[str, Case]] = {
     ),
     "McpGatewayServiceErrors": Case(
         SERVICE,
-        f"{_OF_SERVICE}10% of the calls fail at the service",
-        _calls(60) | _requests(ok=54, tool_error=3, backend_timeout=3),
+        f"{_OF_SERVICE}14% of the calls fail at the service",
+        _calls(100) | _requests(ok=86, **dict.fromkeys(_FAILURES, 2)),
         {
             "few failures among many calls": _calls(60) | _requests(ok=58, tool_error=2),
-            "one of two calls": {
-                f"mcp_server_operation_duration_seconds_count{{{_CRM},{_CALLS}}}": "0x19 2x10",
-                f'mcp_gateway_requests_total{{{_CRM},surface="mcp",outcome="tool_error"}}': "0x19 1x10",
-            },
+            "three of three calls in five minutes": _calls(0.6) | _requests(tool_error=0.6),
             "callers' own mistakes": _calls(60) | _requests(ok=30, invalid_arguments=20, rate_limited=5, left=5),
         },
     ),
@@ -177,11 +197,12 @@ CASES: Final[dict[str, Case]] = {
     "McpGatewayTokensRefused": Case(
         SERVICE,
         f"{_OF_SERVICE}ten times as many tokens are refused as on the day before",
-        _refused("0+1x1440 1460+20x60"),
+        _refused("0+0.4x1440 580.12+4.12x60"),
         {
             "as many as on the day before": _refused("0+20x1500"),
             "nine times as many": _refused("0+4x1440 5796+36x60"),
             "few, where there were none": _refused("0x1440 0+2x60"),
+            "for three minutes": _refused("0x1448 0+60x60"),
         },
         at=1452,
     ),
@@ -191,10 +212,7 @@ CASES: Final[dict[str, Case]] = {
         _requests(ok=90, rate_limited=10),
         {
             "one in two hundred": _requests(ok=995, rate_limited=5),
-            "one of two requests": {
-                f'mcp_gateway_requests_total{{{_CRM},surface="mcp",outcome="ok"}}': "0x19 1x10",
-                f'mcp_gateway_requests_total{{{_CRM},surface="mcp",outcome="rate_limited"}}': "0x19 1x10",
-            },
+            "three in five minutes, of many": _requests(ok=30, rate_limited=0.6),
         },
     ),
     "McpGatewayIssuerKeysOld": Case(
@@ -211,7 +229,10 @@ CASES: Final[dict[str, Case]] = {
         PROCESS,
         f"{_OF_PROCESS}the changed configuration is faulty and was not taken",
         _gauge("mcp_gateway_config_last_reload_successful", 0),
-        {"taken": _gauge("mcp_gateway_config_last_reload_successful", 1)},
+        {
+            "taken": _gauge("mcp_gateway_config_last_reload_successful", 1),
+            "corrected at once": {f"mcp_gateway_config_last_reload_successful{{{_POD}}}": "1x24 0x0 1x5"},
+        },
     ),
     "McpGatewayConfigFileMissing": Case(
         PROCESS,
@@ -225,7 +246,7 @@ CASES: Final[dict[str, Case]] = {
     "McpGatewayPinDrift": Case(
         SERVICE,
         f"{_OF_SERVICE}3 tools are held back, since they differ from what was reviewed",
-        _gauge("mcp_gateway_catalog_pin_drift", 3, _CRM) | _gauge("mcp_gateway_catalog_pin_drift", 3, _OTHER),
+        _gauge("mcp_gateway_catalog_pin_drift", 3, _CRM) | _gauge("mcp_gateway_catalog_pin_drift", 2, _OTHER),
         {"none": _gauge("mcp_gateway_catalog_pin_drift", 0, _CRM)},
     ),
     "McpGatewayToolsQuarantined": Case(
@@ -235,6 +256,7 @@ CASES: Final[dict[str, Case]] = {
         {
             "as many as before": _left_out("2x30"),
             "fewer": _left_out("3x9 2x20"),
+            "for a minute": _left_out("2x23 3x1 2x5"),
             "those that the pins hold back": _left_out("2x9 3x20", pinned="0x9 1x20"),
             "a gateway that starts": _left_out("_x9 2x20", pinned="_x9 0x20"),
             "a new replica": _left_out("2x30") | _left_out("_x9 2x20", pinned="_x9 0x20", labels=_OTHER),

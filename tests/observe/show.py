@@ -29,7 +29,7 @@ def _page(watch: Watch, scene: Scene, pid: int) -> str:
 MCP            http://127.0.0.1:{scene.port}/mcp     {_RATE:g} calls a second, and one in five seconds that fails
 metrics        {admin}/metrics
 state          {admin}/readyz?verbose    {admin}/status
-alerts         {watch.prometheus.base}/alerts
+alerts         {watch.prometheus.base}/classic/alerts
 one call in a hundred takes longer than    {graph}
 Alertmanager   {watch.alertmanager.base}
 dashboard      import deploy/monitoring/dashboard.json into a Grafana, with {watch.prometheus.base} as its source
