@@ -25,11 +25,11 @@ class AddressReader:
     """Find the caller's address behind trusted reverse proxies."""
 
     def __init__(self, trusted_proxies: Sequence[str]) -> None:
-        self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
+        self.trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
 
     def caller_address(self, peer: str, forwarded_for: Sequence[str]) -> str:
         """Return ``peer``; where it is a trusted proxy, the rightmost ``X-Forwarded-For`` address that is not."""
-        if not self._trusted or not self.trusts(peer):
+        if not self.trusts(peer):
             return peer
         hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
         for hop in reversed(hops):
@@ -50,4 +50,4 @@ class AddressReader:
             return False
         if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
             parsed = parsed.ipv4_mapped
-        return any(parsed in network for network in self._trusted if network.version == parsed.version)
+        return any(parsed in network for network in self.trusted if network.version == parsed.version)

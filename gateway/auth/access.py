@@ -89,9 +89,8 @@ class Access:
             raise self._insufficient_scope(self._list)
 
     def check_call(self, caller: Caller, tool: Tool, *, lists: bool = False) -> None:
-        """Raise :class:`Unauthorized` or :class:`InsufficientScope`, with every scope that the call needs."""
-        if not self.enabled:
-            return
+        """Raise :class:`Unauthorized` or :class:`InsufficientScope`, with every scope that the call needs. For callers
+        where authentication is :attr:`enabled`."""
         principal = caller.principal
         is_open, scopes = tool.demand
         if principal is not None and not lists and self._call <= principal.scopes and scopes <= principal.scopes:

@@ -141,7 +141,7 @@ class BackendClient:
         # Nearly no response quotes what was sent, so the bytes are searched before the value is walked.
         forms = self._secrets_in_results
         if not parts.callers_own:  # callers may see their own token
-            forms += parts.secrets_in_results()
+            forms += parts.secrets_in_results() if parts.written_secrets is None else parts.written_secrets
         if forms and _contains_any(answer.body, forms):
             return await self._redacted(result, answer.body, parts)
         return result

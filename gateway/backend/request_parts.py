@@ -36,7 +36,7 @@ class RequestParts(Struct, eq=False):
     refusing_errors: tuple[int | str, ...] = ()
     callers_own: bool = False
     _secrets: tuple[str, ...] | None = None
-    _written: tuple[bytes, ...] | None = None
+    written_secrets: tuple[bytes, ...] | None = None
 
     def __repr__(self) -> str:
         return f"<RequestParts callers_own={self.callers_own}>"  # all else may be secret
@@ -57,10 +57,9 @@ class RequestParts(Struct, eq=False):
         return self._secrets
 
     def secrets_in_results(self) -> tuple[bytes, ...]:
-        """Return the secrets as they may stand in a result's JSON."""
-        if self._written is None:
-            self._written = written_forms(self.secrets)
-        return self._written
+        """Return the secrets as they may stand in a result's JSON, and keep them in ``written_secrets``."""
+        self.written_secrets = written_forms(self.secrets)
+        return self.written_secrets
 
     def url(self, url: str) -> str:
         """Return the URL with the parameters of the query."""

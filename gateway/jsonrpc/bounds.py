@@ -150,14 +150,3 @@ def count_members(value: Any) -> int:
 def echoes_unquoted(raw: bytes, id: str | int | None) -> bool:
     """Tell whether a response has the text ``id`` without its quotes, as services write it that take integers alone."""
     return type(id) is str and re.search(rb'"id"\s*:\s*%b\b' % str(id).encode(), raw) is not None
-
-
-def two_ids(raw: bytes, members: dict[str, Any]) -> bool:
-    """Tell whether an object has its member ``id`` twice, of which two readers may pick different ones. ``members`` are
-    those that the engine kept of it, as they are written."""
-    count = raw.count(b'"id"')
-    for member in reversed(members.values()):  # the last is the result, mostly
-        if count < 2:
-            break
-        count -= bytes(member).count(b'"id"')
-    return count > 1 and "id" in members

@@ -63,12 +63,12 @@ def _text_result(text: str, *, failed: bool = False) -> dict[str, Any]:
 
 def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
     if isinstance(value, str):
-        result = _text_result(value)
-        return result if tool.output_schema is None else result | _structured_content(tool, value, shape)
+        shown = _text_result(value)
+        return shown if tool.output_schema is None else shown | _structured_content(tool, value, shape)
     if type(value) is not Raw:
         value = Raw(jsonrpc.encode(value))  # once, for the text and for structuredContent
     text = str(value, "utf-8")
-    result = _text_result(text)
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": False}
     if shape.structured and not shape.objects_only:
         result["structuredContent"] = value
         return result

@@ -133,6 +133,24 @@ def _matches(parameter: HeaderParameter, text: str, value: Any) -> bool:
     return bool(text == value)
 
 
+def parse_call_params(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:
+    """Return name, arguments and progressToken of ``tools/call`` params; the token is None where it is missing or
+    neither a string nor an integer. Raise :class:`InvalidParams`."""
+    name = params.get("name")
+    if type(name) is not str or not name:
+        raise InvalidParams('"name" must be the name of a tool')
+    arguments = params.get("arguments")
+    if arguments is None:
+        arguments = {}
+    elif type(arguments) is not dict:
+        raise InvalidParams('"arguments" must be an object')
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if type(meta) is dict else None
+    if token is not None and type(token) not in (str, int):
+        token = None
+    return name, arguments, token
+
+
 def parse_extras(params: Mapping[str, Any]) -> CallExtras:
     """Return what a ``tools/call`` has beside name and arguments, and note its trace. Raise :class:`InvalidParams`."""
     responses = params.get("inputResponses", {})

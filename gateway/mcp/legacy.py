@@ -36,6 +36,7 @@ from gateway.mcp.content import (
     call_result,
 )
 from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
+from gateway.mcp.envelope import parse_call_params
 from gateway.mcp.messages import (
     LAST_EVENT,
     PROTOCOL_VERSION,
@@ -47,7 +48,7 @@ from gateway.mcp.messages import (
     McpStreamReply,
     answers_to,
 )
-from gateway.mcp.operations import Operations, parse_call_params
+from gateway.mcp.operations import Operations
 from gateway.mcp.running import CallNotices
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject

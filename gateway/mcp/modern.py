@@ -36,10 +36,11 @@ from gateway.mcp.envelope import (
     META_VERSION,
     check_envelope,
     check_header_parameters,
+    parse_call_params,
     parse_extras,
 )
 from gateway.mcp.messages import PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
-from gateway.mcp.operations import CAPABILITIES, TITLED, WHOLE, Operations, ServerInfo, parse_call_params
+from gateway.mcp.operations import CAPABILITIES, TITLED, WHOLE, Operations, ServerInfo
 from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, Outcome, Tool
 from gateway.telemetry.record import RECORD
 

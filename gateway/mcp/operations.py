@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from gateway.catalog.pages import PageCache, Projector
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import SEARCH_CATALOG
-from gateway.errors import InvalidCursor, InvalidParams
+from gateway.errors import InvalidCursor
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
@@ -181,24 +181,6 @@ class Operations:
         """Tell whether a stream answers a call that asks for progress: the call is made, and its caller has a stream
         left. Otherwise the answer is plain, as a server may choose (2026-07-28, basic/patterns/progress)."""
         return call.fault is None and self.streams.has_room(call.caller)
-
-
-def parse_call_params(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:
-    """Return name, arguments and progressToken of ``tools/call`` params; the token is None where it is missing or
-    neither a string nor an integer. Raise :class:`InvalidParams`."""
-    name = params.get("name")
-    if type(name) is not str or not name:
-        raise InvalidParams('"name" must be the name of a tool')
-    arguments = params.get("arguments")
-    if arguments is None:
-        arguments = {}
-    elif type(arguments) is not dict:
-        raise InvalidParams('"arguments" must be an object')
-    meta = params.get("_meta")
-    token = meta.get("progressToken") if type(meta) is dict else None
-    if token is not None and type(token) not in (str, int):
-        token = None
-    return name, arguments, token
 
 
 class Cursors:

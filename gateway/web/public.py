@@ -166,7 +166,10 @@ class PublicHandler:
         return None
 
     def _address(self, request: HttpRequest) -> str:
-        return self.addresses.caller_address(request.connection.remote, request.headers.getall("X-Forwarded-For", ()))
+        peer = request.connection.remote
+        if not self.addresses.trusted:
+            return peer
+        return self.addresses.caller_address(peer, request.headers.getall("X-Forwarded-For", ()))
 
 
 def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
