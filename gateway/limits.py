@@ -1,8 +1,6 @@
 """Limit each caller: rates of listings and calls, which replicas share through the store, and numbers of open streams
 and of calls under way."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

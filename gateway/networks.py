@@ -1,7 +1,5 @@
 """Tell networks and trusted proxies from their addresses."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,8 +1,6 @@
 """Make untrusted text safe to show: bounded, and without characters that a model reads and people cannot see. Suggest
 the word that a misspelled one probably means."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import unicodedata

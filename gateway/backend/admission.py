@@ -1,7 +1,5 @@
 """Admit exchanges to the service: each passes the breaker, waits for its turn, and reports its end to the breaker."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping

@@ -14,8 +14,6 @@ While time-outs keep it open, the call that passes should be one that has a chan
 time-out since the last answer. Where none of these comes for two seconds, any call may pass.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque

@@ -6,8 +6,6 @@ a 429 or 503 that names a time to come again has not run the call, whatever erro
 A call is sent once. :mod:`gateway.backend.resending` names the exceptions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import math

@@ -5,8 +5,6 @@ A guessed structure may be wrong, and the service's error proves little: Flask-J
 marked read-only or idempotent. For other tools the error says what to configure. A structure that worked is remembered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 

@@ -1,7 +1,5 @@
 """Remove secrets from listings and errors: services quote credentials, and callers and models read these texts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Hold what a request to the backend carries so that the backend knows who asks, and put it into the request."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final

@@ -5,8 +5,6 @@ answer, and in another form where the answer complains about the first. Some ser
 Zabbix), others JSON-RPC 1.0 (Tryton) or integers for ids (i2pd).
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

@@ -3,8 +3,6 @@
 Building yields to the event loop every few milliseconds, so that a large catalog does not delay other requests.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final

@@ -3,8 +3,6 @@
 Patterns are shell globs and case-sensitive. A method's own name always matches it, even with glob characters in it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate

@@ -2,8 +2,6 @@
 which has only the digest of a schema, so that a changed one is reported without details.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import takewhile

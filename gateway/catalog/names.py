@@ -1,7 +1,5 @@
 """Name tools, and make their arguments of the parameters of a method."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping

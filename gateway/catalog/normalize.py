@@ -2,8 +2,6 @@
 outputSchema, title and annotations. A bad output schema is dropped, since the tool is useful without it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final

@@ -3,8 +3,6 @@
 A page is the JSON array of its tools in the form of one era, which responses contain as it is.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass

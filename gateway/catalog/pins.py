@@ -4,8 +4,6 @@ A pin has what a model reads, what decides who may call, and what decides how th
 full for the reviewer, schemas as digests. Its key is the backend's method, whatever name an override gives it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Refresh views: ask the backend, build the catalog of what it lists, and record how that ended."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import time

@@ -5,8 +5,6 @@ others by a notice. Where it dies or hangs, the lock ends, and another one lists
 listing. A document lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import math

@@ -4,8 +4,6 @@ A stream has a set of flags, not a queue: changes coalesce, and a slow or dead r
 memory. One timer serves the keep-alive of all streams. They are woken in slices, so that other tasks get a turn.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from enum import Flag, StrEnum, auto

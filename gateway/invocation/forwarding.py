@@ -1,7 +1,5 @@
 """Forward a call that may run to the service: with the credential, the deadline and the structure of ``params``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

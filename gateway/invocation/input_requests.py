@@ -6,8 +6,6 @@ signature of the state covers the caller, the tool and the arguments. It expires
 for consent works once.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -8,8 +8,6 @@
   JSON-RPC also has null and fractional ids (:func:`decode_any_ids`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

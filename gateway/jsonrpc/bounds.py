@@ -3,8 +3,6 @@
 The JSON engine is in :mod:`gateway.jsonrpc`. Nothing here depends on it, except the numbers that it is slow at.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import accumulate
 from math import isinf

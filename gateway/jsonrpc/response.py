@@ -4,8 +4,6 @@ To decode a mebibyte of JSON, and to encode it again, holds the event loop for s
 shown to the caller, so that sound JSON is all that is needed. These bytes fail the same checks as decoded ones would.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final

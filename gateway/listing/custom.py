@@ -4,8 +4,6 @@ One path finds the entries of the methods. Within an entry, other paths find the
 parameters. A missing value, or one of the wrong type, is left open. Only an entry without a usable name is quarantined.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any, Final

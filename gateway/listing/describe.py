@@ -5,8 +5,6 @@ XML-RPC's words for types in ``rpctype``. Flask-JSONRPC from 3 on has ``methods`
 parameters are required. ``Null``, and ``Object`` without properties, also mean "not declared".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from inspect import cleandoc

@@ -1,7 +1,5 @@
 """Define what a dialect is and what it may ask, and make a listing of its entries."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace

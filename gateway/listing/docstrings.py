@@ -5,8 +5,6 @@ line that is the call itself: ``add(a, b=1) -> int``. The parts about arguments 
 is not understood stays. A type of unknown words allows any value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

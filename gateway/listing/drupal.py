@@ -5,8 +5,6 @@ parameter has its schema twice; the outer one is complete. Links are not followe
 takes for its own. The list has only the methods that the user of the request may call.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 from urllib.parse import quote

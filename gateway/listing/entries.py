@@ -4,8 +4,6 @@ Descriptions older than JSON Schema have words for types. Those known here are o
 JSON-RPC 1.1 (working draft of 2006, section 6.3: bit num str arr obj any nil), SMD, Flask-JSONRPC, and real services.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ texts are quoted, optional arguments stand in parentheses. Below "Arguments" eac
 whether it is required. Every descendant accepts params by position, only some by name.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

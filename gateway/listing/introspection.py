@@ -5,8 +5,6 @@ fields such as ``:param a:`` may stand in any order. Without a signature, argume
 the service takes names; otherwise the positional params are one array.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace

@@ -4,8 +4,6 @@ The site's owner chose these tools, so ``/jsonrpc/methods`` may add details to t
 ``/mcp/tools/describe`` is not asked: a wrong name there poisons the site's cache for all users.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final

@@ -5,8 +5,6 @@ A GET of the endpoint has the same answer. ``$ref`` is the id of a type, without
 may do harm. They need params, so they are asked for only after Kodi is recognized.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

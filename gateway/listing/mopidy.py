@@ -3,8 +3,6 @@
 The fields of the description have the types. ``varargs`` and ``kwargs`` mark Python's ``*args`` and ``**kwargs``.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

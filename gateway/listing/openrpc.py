@@ -4,8 +4,6 @@ Any version is accepted, since real documents say 1.0.0-rc1 to 1.4.1 and differ 
 means unknown here, although the specification says "either" (Method Object): three of four real services refuse one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

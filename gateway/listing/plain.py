@@ -5,8 +5,6 @@ it may be an object by name, or one text of names. Parameters are a list of name
 one JSON Schema. A method with only a name may accept either structure: the caller chooses, with a list or an object.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

@@ -4,8 +4,6 @@ No question of probing changes state. None is a batch or has ``params``, because
 unknown method may cost two seconds (aria2 slows down guessing), so each question has a short timeout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol

@@ -5,8 +5,6 @@ A service without an ``envelope`` or ``transport`` has those of the document. It
 resolved against the address of the listing; a service on another host is quarantined.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any, Final

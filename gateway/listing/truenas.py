@@ -4,8 +4,6 @@ Parameters are passed by position. The schema of a parameter has its name as ``_
 ``_required_``; these keywords appear at every level. TrueNAS speaks over a WebSocket, so most input is a saved answer.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from gateway.listing import entries

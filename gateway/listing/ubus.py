@@ -5,8 +5,6 @@ Bearer <session>`` (uhttpd from 2020 on); the result is then only the data. The 
 params are session, object and method, would be one method for all tools.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

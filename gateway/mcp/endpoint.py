@@ -1,7 +1,5 @@
 """Answer the MCP endpoint of one service: choose the era of each message by its ``_meta``, not by its method."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Any
 

@@ -3,8 +3,6 @@
 The body decides. A header that disagrees with it is refused: what intermediaries checked must be what runs.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

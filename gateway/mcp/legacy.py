@@ -6,8 +6,6 @@ HTTP 200, since clients take a 404 for the end of a session. Hanging up does not
 ``notifications/cancelled`` does. Only 2025-03-26 has batches.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

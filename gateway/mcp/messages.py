@@ -1,7 +1,5 @@
 """Requests and replies that the HTTP side and the protocol side exchange, and the names of MCP's headers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias

@@ -14,8 +14,6 @@ reported before an unsupported version.
 Notifications have no header rules; they are accepted and ignored.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

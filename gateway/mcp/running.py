@@ -4,8 +4,6 @@ heartbeat, since JSON-RPC backends report no progress. The value grows by one wi
 basic/patterns/progress).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager

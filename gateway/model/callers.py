@@ -1,7 +1,5 @@
 """Define who calls (caller, principal, access token), and whose catalog a caller sees (view)."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NoReturn

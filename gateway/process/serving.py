@@ -1,7 +1,5 @@
 """Run a gateway as a process: signals, reloads, and the garbage collector's thresholds."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -4,8 +4,6 @@ The target of a ``$ref`` within the listing is copied into ``$defs``, and recurs
 of the document is never fetched (2026-07-28, basic/index "$ref resolution"). Older drafts are rewritten at every level.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

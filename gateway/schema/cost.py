@@ -6,8 +6,6 @@ measured once: how many apply to the same value (``breadth``), and whether that 
 descends into a value. Weights of keywords are as measured with jsonschema_rs 0.60.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ recognized by its form. The mistakes are PHP's ``[]`` for an empty map and ``{"0
 null for a keyword that is not set, OpenAPI's ``nullable``, Kodi's ``enums``, and types of programming languages.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias

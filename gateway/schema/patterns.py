@@ -6,8 +6,6 @@ back-references). It stays in the published schema, and the backend checks it an
 accept more, so each keyword goes too that would turn acceptance into refusal.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

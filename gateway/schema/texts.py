@@ -5,8 +5,6 @@ value has to equal (labels of an enum, constants, examples, patterns, names) mus
 zero-width, bidirectional, control or tag characters is not published, but values are still checked with it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -6,8 +6,6 @@ cost of a schema is bounded before it is compiled, and a large value is weighed 
 hundred times as long as deciding, and a fault of a large value quotes all of it, so only small values get details.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Say how one service is now: what ``/status`` has of it, and its gauges and counters."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 A service never changes: for other settings, a reload builds another one. Building sends no request.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Final, Self

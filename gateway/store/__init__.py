@@ -5,8 +5,6 @@ A key is any text. The part before its first colon is its purpose, such as ``dpo
 purposes. Keys of one purpose never evict keys of another. A topic of notices is a key, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 import time

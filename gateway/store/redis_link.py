@@ -5,8 +5,6 @@ in the background sends anything. It connects again and again until Redis does e
 notices) within that time. Each change of state is one line in the log, unless they are many.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

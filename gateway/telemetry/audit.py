@@ -5,8 +5,6 @@ docs/audit.md says what the lines mean, ``config/audit.schema.json`` what form t
 No token gets here: of a caller the line has what its token says.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

@@ -4,8 +4,6 @@ The requests that are counted take 0.3 % more time; the counters of prometheus_c
 grows by what a stranger sends: services and tools are the operator's, and all other labels are words of ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 

@@ -1,7 +1,5 @@
 """Render the metrics for ``/metrics``: the cells of this process or the sums of its workers, and gauges."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,8 +3,6 @@
 The rest is passed on as it came, also a context of a later version: the gateway adds nothing to the trace.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeGuard

@@ -1,7 +1,5 @@
 """``/mcp``: HTTP around :class:`gateway.mcp.endpoint.Endpoint`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

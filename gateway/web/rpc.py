@@ -8,8 +8,6 @@ JSON-RPC 2.0 holds here without MCP's restrictions: §4 allows null and fraction
 error, null where the request's cannot be read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

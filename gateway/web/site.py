@@ -1,7 +1,5 @@
 """The public paths of one service below its mount: a table from path and method to handler."""
 
-from __future__ import annotations
-
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
