@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.config.strict_yaml import NotYaml, read_yaml
+from gateway.listing.static import find_lines
 from gateway.settings import Settings
 from gateway.settings.paths import Key, Knob, find_knob, nearest_knob
 
@@ -159,10 +160,13 @@ class Layers:
         self.files: set[Path] = set()
         self.faults: list[str] = []
         self.unread_paths: list[tuple[Key, ...]] = []
+        self._origins: dict[tuple[Key, ...], str] = {}
+        self._file: Path | None = None
         self._environ = environ
         self._outside = ConfigReferences(environ, Path(), self.files)
 
     def add_file(self, file: Path) -> None:
+        self._file = file
         self.files.add(file)
         try:
             tree = read_yaml_with_references(read_text(file, str(file)), str(file))
@@ -272,6 +276,16 @@ class Layers:
                 self.faults.append(f"{origin}: {key} is not a section")
                 return
         node[path[-1]] = value
+        self._origins[tuple(path)] = origin
+
+    def origins_of(self, paths: Sequence[tuple[Key, ...]]) -> list[str]:
+        """Return where each value comes from: a variable, ``--set``, or file and line. Raise :class:`OSError`."""
+        raw = b"" if self._file is None else self._file.read_bytes()
+        lines = find_lines(raw, paths)
+        return [self._origin_of(path) or f"{self._file}:{line}" for path, line in zip(paths, lines, strict=True)]
+
+    def _origin_of(self, path: tuple[Key, ...]) -> str | None:
+        return next((self._origins[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self._origins), None)
 
 
 def _empty_value(knob: Knob) -> str | None:

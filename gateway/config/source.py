@@ -54,42 +54,42 @@ class ConfigError(Exception):
 
 
 class ConfigSource:
-    """Hold where settings come from, as for :func:`load_settings`. ``files`` are those that the last load read."""
+    """Hold where settings come from, as for :func:`load_settings`. ``layers`` are those of the last load."""
 
     def __init__(
         self, file: Path | None, overrides: Iterable[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
-        self.files: frozenset[Path] = frozenset()
+        self.layers = Layers(os.environ)
         self._file = file
         self._overrides = tuple(overrides)
         self._defaults = defaults
 
     def load_settings(self) -> Settings:
-        """Return the settings. Raises :class:`ConfigError`. Sets ``files`` in either case."""
-        read: set[Path] = set()
-        try:
-            return load_settings(self._file, self._overrides, read=read, defaults=self._defaults)
-        finally:
-            self.files = frozenset(read)
+        """Return the settings. Raises :class:`ConfigError`. Sets ``layers`` in either case."""
+        self.layers = Layers(os.environ)
+        return load_settings(self._file, self._overrides, layers=self.layers, defaults=self._defaults)
+
+    @property
+    def files(self) -> frozenset[Path]:
+        """Return the files that the last load read, or tried to."""
+        return frozenset(self.layers.files)
 
 
 def load_settings(
     file: Path | None = None,
     overrides: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
-    read: set[Path] | None = None,
+    layers: Layers | None = None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> Settings:
-    """Return the settings of all layers over ``defaults``. Adds files to ``read``. Raises :class:`ConfigError`."""
-    layers = Layers(os.environ if environ is None else environ)
+    """Return the settings of all layers over ``defaults``. Raises :class:`ConfigError`."""
+    layers = layers or Layers(os.environ if environ is None else environ)
     if file is not None:
         layers.add_file(file)
     layers.add_environment()
     for override in overrides:
         layers.add_override(override)
     layers.tree = {**defaults, **layers.tree}
-    if read is not None:
-        read |= layers.files
     faults = layers.faults
     try:
         settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
