@@ -145,7 +145,7 @@ async def greedy_caller(play: Play) -> None:
     await play.logged('"outcome":"rate_limited"')
     play.say(
         "**Cause:** one job calls in bursts. Others are served: a limit is each caller's own.\n"
-        "**Remedy:** the response says when to come again (`Retry-After`); the job should heed it. If it is right to call "
+        "**Remedy:** the response says when to come again (`Retry-After`); the job should heed it. If it may call "
         "so often, raise `limits.invocation`; give a dear tool a `limit` of its own under `catalog.tools`."
     )
 
