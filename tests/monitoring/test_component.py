@@ -20,7 +20,8 @@ OWN = {"PodMonitor", "PrometheusRule"}  # the operator's, of which Kubernetes it
 OVERLAYS = {
     "plain": "resources: [../kubernetes/base]\ncomponents: [../monitoring]\n",
     "shop": "namespace: mcp\nnamePrefix: shop-\nresources: [../kubernetes/base]\ncomponents: [../monitoring]\n",
-    "services": "namespace: mcp\nnameSuffix: -crm\nresources: [../kubernetes/services]\ncomponents: [../monitoring]\n",
+    "services": "namespace: mcp\nnameSuffix: -crm\nresources: [../kubernetes/base]\n"
+    "components: [../kubernetes/components/several-services, ../monitoring]\n",
 }
 
 
