@@ -105,6 +105,40 @@ def test_a_gateway_with_one_service_has_no_name_for_it(tmp_path: Path) -> None:
     assert complaints(tmp_path, [evaluated(name, series, 25, [expected])]) == ""
 
 
+def test_the_times_that_the_dashboard_shows_are_of_calls_of_all_replicas(tmp_path: Path) -> None:
+    """Half the calls at one replica take up to 10 ms, those at the other up to 5 s; listings do not count."""
+    call = 'namespace="mcp",job="g",service="crm",mcp_method_name="tools/call"'
+    calls, exchanges = "mcp_server_operation_duration_seconds_bucket", "rpc_client_call_duration_seconds_bucket"
+    quick, slow = 'instance="a"', 'instance="b"'
+    series = {
+        f'{calls}{{{call},{quick},le="0.01"}}': "0+60x30",
+        f'{calls}{{{call},{quick},le="5"}}': "0+60x30",
+        f'{calls}{{{call},{quick},le="+Inf"}}': "0+60x30",
+        f'{calls}{{{call},{slow},le="0.01"}}': "0+0x30",
+        f'{calls}{{{call},{slow},le="5"}}': "0+60x30",
+        f'{calls}{{{call},{slow},le="+Inf"}}': "0+60x30",
+        f'{calls}{{{call.replace("call", "list")},{quick},le="5"}}': "0+0x30",
+        f'{calls}{{{call.replace("call", "list")},{quick},le="+Inf"}}': "0+6000x30",
+    }
+    series |= {one.replace(calls, exchanges): values for one, values in series.items() if "tools/call" in one}
+    labels = '{job="g", namespace="mcp", service="crm"}'
+    recorded = {
+        "job_service:mcp_gateway_call_duration_seconds:p50_5m": 0.01,
+        "job_service:mcp_gateway_call_duration_seconds:p99_5m": 4.9002,
+        "job_service:rpc_client_call_duration_seconds:p99_5m": 4.9002,
+    }
+    looks = [
+        {"expr": name, "eval_time": "25m", "exp_samples": [{"labels": name + labels, "value": value}]}
+        for name, value in recorded.items()
+    ]
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": one, "values": values} for one, values in series.items()],
+        "promql_expr_test": looks,
+    }
+    assert complaints(tmp_path, [test]) == ""
+
+
 @pytest.mark.parametrize("name", alerts())
 def test_an_alert_has_a_severity_a_remedy_and_a_heading_of_the_runbook(name: str) -> None:
     rule = alerts()[name]
