@@ -144,9 +144,6 @@ class ConcurrencyLimit:
         self.most: float = inf
         self._held: dict[str, int] = {}
 
-    def __repr__(self) -> str:
-        return f"<ConcurrencyLimit {self.most} each, {self.total} under way of {len(self._held)} callers>"
-
     @property
     def total(self) -> int:
         """Return how many calls are under way, of all callers."""
@@ -190,7 +187,7 @@ class StreamLimit:
         return sum(self._open.values())
 
     def has_room(self, caller: Caller) -> bool:
-        """Tell whether the caller may open another stream."""
+        """Return whether the caller may open another stream."""
         return self._open.get(caller.key, 0) < self.most
 
     def check(self, caller: Caller) -> None:

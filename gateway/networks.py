@@ -41,7 +41,7 @@ class AddressReader:
         return peer
 
     def trusts(self, address: str) -> bool:
-        """Tell whether an address is a trusted proxy's."""
+        """Return whether an address is a trusted proxy's."""
         try:
             parsed = ipaddress.ip_address(address)
         except ValueError:

@@ -38,9 +38,6 @@ class BackendGate:
         self.breaker = Breaker(self.queue.answered_at, clock)
         self.resends = ResendBudget(clock)
 
-    def __repr__(self) -> str:
-        return f"<BackendGate: {self.queue!r}, {self.breaker!r}>"
-
 
 class CallAdmission:
     """Send the calls of one service. ``queue_timeout`` is the longest wait for a turn, in seconds."""

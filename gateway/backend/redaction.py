@@ -35,7 +35,7 @@ def is_credential_header(name: str) -> bool:
 
 
 def looks_secret(text: str) -> bool:
-    """Tell whether a text may be redacted wherever it stands. Short ones and plain words may not: listings and results
+    """Return whether a text may be redacted wherever it is. Short ones and plain words may not: listings and results
     have the word "admin" in other places than where it is a password."""
     return len(text) >= (_LONG_WORDS if _WORDS.fullmatch(text) else _LONG)
 
@@ -74,7 +74,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def contains_secret(value: Any, secrets: Sequence[str]) -> bool:
-    """Tell whether a decoded JSON value contains one of the secrets. It may say True without cause."""
+    """Return whether a decoded JSON value contains one of the secrets. It may say True without cause."""
     try:
         written = jsonrpc.encode(value)
         return any(jsonrpc.encode(secret)[1:-1] in written for secret in secrets)

@@ -73,7 +73,7 @@ class RequestParts(Struct, eq=False):
         return [*self.params, *(params if isinstance(params, list) else [] if params is None else [params])]
 
     def refused_with(self, error: ResponseError) -> bool:
-        """Tell whether an error means that the backend does not accept these parts."""
+        """Return whether an error means that the backend does not accept these parts."""
         words = f"{error.message} {error.data}" if self.refusing_errors else ""
         return any(one in words if isinstance(one, str) else one == error.code for one in self.refusing_errors)
 

@@ -178,7 +178,7 @@ class Conversation:
     async def _send_notices(self) -> None:
         """Send the older era's notifications that belong to no request."""
         try:
-            stream = await self._endpoint.open_stream(self._request(await self._caller()))
+            stream = await self._endpoint.legacy.open_stream(self._request(await self._caller()))
             await self._send_stream(stream, None)
         except ConnectionError:
             return

@@ -30,7 +30,7 @@ from gateway.errors import (
     UnknownTool,
 )
 from gateway.invocation.forwarding import Forwarder
-from gateway.invocation.input_requests import InputRequests, RequestState, require_capabilities
+from gateway.invocation.input_requests import InputRequests, require_capabilities
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
@@ -190,18 +190,14 @@ class Invocation:
         given = {name: value for name, value in arguments.items() if value is not None}  # models send null for nothing
         if not builtin.calls_named:
             return tool, given
-        named = await self._tool_named_in(caller, tool, given)
+        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
+        named = await self._discovery.find_tool(caller, given["name"]) if validator.is_valid(given) else None
         if self._access.enabled:
             self._access.check_call(caller, named or tool)
         if named is None:
             return tool, given
         log.info("tool called through call_tool", tool=named.name, method=named.method)
         return named, given.get("arguments", {})
-
-    async def _tool_named_in(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
-        """Return the tool that valid arguments of the built-in ``tool`` name; None for none, or for bad arguments."""
-        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
-        return await self._discovery.find_tool(caller, arguments["name"]) if validator.is_valid(arguments) else None
 
     async def _execute(self, call: Call, answer_started: bool) -> Outcome:
         # One coroutine for all that most calls need: each more of them is resumed, too, when the answer arrives.
@@ -240,7 +236,9 @@ class Invocation:
         tool, extras = call.tool, call.extras
         if tool.binding.is_builtin:
             return Outcome(tool, await self._builtin[tool.name].handler(call.caller, call.arguments))
-        state = self._request_state(call)
+        state = None
+        if extras is not None and extras.state is not None and (tool.confirm or tool.input_required):
+            state = self._input_requests.read_state(extras.state, call.caller, tool, call.arguments)
         if extras is None:
             _check_surface(tool)
         elif tool.confirm:
@@ -258,13 +256,6 @@ class Invocation:
             return Outcome(tool, input_request=request)
         self._check_result(tool, value)
         return Outcome(tool, value)
-
-    def _request_state(self, call: Call) -> RequestState | None:
-        """Return the verified state of an earlier round. Raise :class:`~gateway.errors.InvalidParams`."""
-        tool, extras = call.tool, call.extras
-        if extras is None or extras.state is None or not (tool.confirm or tool.input_required):
-            return None
-        return self._input_requests.read_state(extras.state, call.caller, tool, call.arguments)
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
@@ -308,20 +299,14 @@ def _usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:
 
 def _noted(outcome: Outcome) -> Outcome:
     """Return an outcome, and note why it is no success."""
-    if word := _failure_word(outcome):
-        RECORD.get().note_outcome(word)
-    return outcome
-
-
-def _failure_word(outcome: Outcome) -> str:
-    """Return what the log says of an outcome that is no success, "" for one that is."""
-    if outcome.fault is not None:
-        return outcome.fault.slug
-    if outcome.input_request is not None:
-        return InputRequired.slug
     value = outcome.value
-    failed = outcome.tool.returns_blocks and isinstance(value, dict) and value.get("isError") is True
-    return TOOL_ERROR if failed else ""
+    if outcome.fault is not None:
+        RECORD.get().note_outcome(outcome.fault.slug)
+    elif outcome.input_request is not None:
+        RECORD.get().note_outcome(InputRequired.slug)
+    elif outcome.tool.returns_blocks and isinstance(value, dict) and value.get("isError") is True:
+        RECORD.get().note_outcome(TOOL_ERROR)
+    return outcome
 
 
 def _mismatch(faults: str, result: Any) -> ResultMismatch:

@@ -191,7 +191,7 @@ BLOCKS_2025_06: Final = BLOCKS_2025_03 | {"resource_link"}
 
 
 def is_object_schema(schema: object) -> bool:
-    """Tell whether a schema's root is ``type: object``. Revisions up to 2025-11-25 require it of an output schema."""
+    """Return whether a schema's root is ``type: object``. Revisions up to 2025-11-25 require it of an output schema."""
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
@@ -204,7 +204,6 @@ def wrap_schema(schema: dict[str, object]) -> dict[str, object]:
     return wrapped
 
 
-# Project a tool to the JSON that a revision of MCP knows.
 @dataclass(frozen=True, slots=True)
 class ToolProjector:
     """Project tools to the members that a revision knows (``Tool`` in its schema.ts).

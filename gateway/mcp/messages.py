@@ -73,10 +73,8 @@ class McpStreamReply(Struct):
     notices: bool = False
 
 
-# Answer JSON-RPC batches (JSON-RPC 2.0 §6), bounded in messages and in the size of the answers.
-#
-# A call takes some hundred bytes, its answer up to ``backend.max_response``. The gateway holds all answers of a batch
-# until the last one is there. Therefore they share the bound of one answer: a small request must not fill the memory.
+# The responses of a batch (JSON-RPC 2.0 §6) are held until the last one is there. Therefore they share the bound of one
+# response, ``backend.max_response``: a small request must not fill the memory.
 MAX_BATCH: Final = 50
 
 log = structlog.get_logger()

@@ -24,12 +24,8 @@ from gateway.settings import CatalogSettings
 from gateway.settings.mcp import Icon, McpServer
 from gateway.signing import Signer, SigningKeys
 
-# Describe the server to clients (schema.ts ``Implementation``): from the settings, else from the service's listing,
-# else with the gateway's own name.
-#
-# 2024-11-05 and 2025-03-26 know ``name`` and ``version``, 2025-06-18 adds ``title``, 2025-11-25 and 2026-07-28 the
-# rest. ``instructions`` stand beside the implementation in each revision: in the result of ``initialize``, or of
-# ``server/discover``.
+# Members of schema.ts ``Implementation``: 2024-11-05 and 2025-03-26 know ``name`` and ``version``, 2025-06-18 adds
+# ``title``, 2025-11-25 and 2026-07-28 the rest.
 PLAIN: Final = ("name", "version")
 TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "websiteUrl", "icons")
@@ -178,7 +174,7 @@ class Operations:
         self.streams.check(caller)
 
     def may_stream(self, call: Call) -> bool:
-        """Tell whether a stream answers a call that asks for progress: the call is made, and its caller has a stream
+        """Return whether a stream answers a call that asks for progress: the call is made, and its caller has a stream
         left. Otherwise the answer is plain, as a server may choose (2026-07-28, basic/patterns/progress)."""
         return call.fault is None and self.streams.has_room(call.caller)
 

@@ -225,15 +225,11 @@ class ResourceStore:
         return f"{purpose_of(key)} {self._resource}:{key}"
 
 
-# Hold who in this process wants the notices of which topic.
 class Topics:
     """Hold the subscribers of each topic."""
 
     def __init__(self) -> None:
         self._subscribers: dict[str, list[Callable[[bytes], None]]] = {}
-
-    def __repr__(self) -> str:
-        return f"<Topics {len(self._subscribers)}>"
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
         """Call ``receive`` with each notice. Return what ends that; it may be called again."""

@@ -49,7 +49,7 @@ class ToolSurface:
         """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
             raise Forbidden("Pages of other sites must not call tools")
-        # The answer tells whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
+        # The answer says whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
         await self.operations.admit_discovery(exchange.caller)
         tool = await self.invocation.find_tool(exchange.caller, exchange.tool)
         if tool.annotations.get("readOnlyHint") is not True:
