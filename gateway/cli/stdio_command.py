@@ -26,7 +26,7 @@ from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
-from gateway.telemetry import audit, logs
+from gateway.telemetry import audit, logs, tracing
 
 TOKEN_VARIABLE: Final = "GATEWAY_TOKEN"  # noqa: S105, the name of a variable
 _ON_A_TERMINAL: Final = (
@@ -61,13 +61,16 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
         logs.configure(settings.telemetry.log.level)
         logs.choose_requests(settings.telemetry.log.requests)
         audit.start(settings.telemetry.audit)
+        tracing.start(settings.telemetry)
         run(_serve_until_signal(service, token, incoming, outgoing))
     except ConfigError as error:
         fail(UNUSABLE, *error.faults)
-    except (SecretError, audit.AuditFault) as error:
+    except (SecretError, audit.TelemetryFault) as error:
         fail(UNUSABLE, str(error))
     except OSError as error:
         fail(UNUSABLE, f"Standard input and output must be open: {error.strerror}")
+    finally:
+        tracing.stop()
 
 
 def _token_from(file: Path | None) -> Token:

@@ -6,10 +6,10 @@ import ipaddress
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
 
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Rate, Size
@@ -138,18 +138,17 @@ class ServerSettings(Section):
         return self
 
 
+_OFF_AND_ON: Final = BeforeValidator(lambda value: ("off", "on")[value] if isinstance(value, bool) else value)
+"""Take the words off and on, which YAML reads as booleans."""
+
+
 class Log(Section):
     """Log of requests, the start and refreshes, to standard error: a line each, as text on a terminal, else as JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
-    requests: Literal["off", "failures", "all"] = knob(
+    requests: Annotated[Literal["off", "failures", "all"], _OFF_AND_ON] = knob(
         "all", "Requests that have a line, at level info: none, those that failed, or all."
     )
-
-    @field_validator("requests", mode="before")
-    @classmethod
-    def _read_requests(cls, value: object) -> object:
-        return "off" if value is False else value  # YAML reads off as false
 
 
 class AuditSettings(Section):
@@ -177,6 +176,11 @@ class Telemetry(Section):
 
     log: Log = knob(Log, "Log, to standard error: text on a terminal, JSON elsewhere.")
     audit: AuditSettings = knob(AuditSettings, "Who called which tool, and what came of it.")
+    traces: Annotated[Literal["off", "on", "content"], _OFF_AND_ON] = knob(
+        "off",
+        "Traces with OpenTelemetry: none, spans, or spans with the beginning of arguments and results, secrets masked. "
+        "The OTEL_* variables say all else. Needs the extra otel.",
+    )
 
 
 class Limits(Section):

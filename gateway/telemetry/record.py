@@ -22,7 +22,7 @@ from gateway.errors import GatewayError, ToolFault
 from gateway.telemetry import cells, logs
 from gateway.telemetry.cells import BUCKETS, CELLS, KNOWN, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
 from gateway.telemetry.exchange_memory import ExchangeMemory
-from gateway.telemetry.trace_context import Trace, is_sampled, trace_id
+from gateway.telemetry.trace_context import Span, Trace, is_sampled, trace_id
 from gateway.text import printable
 
 REQUEST_ID: Final[str] = istr("X-Request-Id")
@@ -34,6 +34,7 @@ TOOL_ERROR: Final = "tool_error"
 """The outcome of a call that was made, and whose result the service itself marks with ``isError``."""
 _LEFT: Final = (CLIENT_CLOSED, CANCELLED)
 _NO_TOOLS: Final[dict[str, str]] = {}
+INTROSPECTION: Final = "introspect token"
 BATCH: Final = "batch"
 """The method of a record that stands for a whole batch."""
 CALL: Final = "tools/call"
@@ -63,8 +64,9 @@ class Record(Struct, eq=False):
     seconds. ``resends`` is how often the call was sent again. ``limit`` names the limit that refused the request,
     ``token_refused`` says why its token was. ``consent`` is the Unix time at which a person agreed to the call, 0
     without. ``rpc_method`` is the service's method, ``arguments`` what the audit shows of a call's, and ``call_id``
-    joins its lines there. ``trace`` are headers for the service, ``memory`` counts what the request takes. ``started``
-    and ``ended`` are of :func:`time.perf_counter`.
+    joins its lines there. ``trace`` are headers for the service, ``ambient`` those of HTTP where the message has its
+    own. A sampled request has a ``span`` once that ``is_decided``, and ``work`` are what was done for it. ``memory``
+    counts what the request takes. ``started`` and ``ended`` are of :func:`time.perf_counter`.
     """
 
     request_id: str
@@ -107,6 +109,10 @@ class Record(Struct, eq=False):
     rpc_method: str = ""
     arguments: Mapping[str, Any] | None = None
     call_id: str = ""
+    ambient: Trace | None = None
+    is_decided: bool = False
+    span: Span | None = None
+    work: tuple[Record, ...] = ()
 
     @property
     def exchanges(self) -> tuple[ServiceExchange, ...]:
@@ -121,13 +127,10 @@ class Record(Struct, eq=False):
         """Return how long the request took, once it has ended."""
         return self.ended - self.started
 
-    @property
-    def sampled(self) -> bool:
-        """Return whether its trace is recorded."""
-        return self.trace is not None and is_sampled(self.trace)
-
     def part(self) -> Record:
         """Return the record of one message of this batch."""
+        if decide is not None:
+            decide(self)
         return Record(
             self.request_id, self.http, self.path, self.service, self.era, client=self.client, issuer=self.issuer,
             subject=self.subject, trace=self.trace, memory=self.memory, surface=self.surface, revision=self.revision,
@@ -173,9 +176,13 @@ class Record(Struct, eq=False):
         """Note why the request's token is refused: a word of ours."""
         self.token_refused, self.is_plain = reason, False
 
-    def note_introspection(self, seconds: float) -> None:
-        """Note that an issuer was asked about the caller's token. Requests with the same token wait for one answer."""
-        _observe((cells.INTROSPECTION, self.service), seconds)
+    def note_work(self, name: str, began: float, error: str) -> None:
+        """Note work that ends now. Of requests that wait for the same work one has it, and some belongs to none."""
+        ended = time.perf_counter()
+        if self is not _NOBODY:
+            self.work = (*self.work, Record("", method=name, outcome=error, started=began, ended=ended))
+        if name == INTROSPECTION:
+            _observe((cells.INTROSPECTION, self.service), ended - began)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the line, the same each time."""
@@ -220,6 +227,8 @@ def end(record: Record) -> None:
     """End a record, once: write its line, count it, and give it to each sink. Nothing that is noted later reaches one
     of these, but an exchange: :func:`count_late_exchanges`."""
     record.ended = time.perf_counter()
+    if decide is not None:
+        decide(record)
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
         logs.write_info("request", record.fields())
     known = None
@@ -266,7 +275,7 @@ def _count(record: Record) -> None:
         cell[SENT_SUM] += sent
     elif sent or not record.is_plain:
         _count_rest(record)
-    if record.trace is not None and record.sampled:
+    if record.trace is not None and is_sampled(record.trace):
         cells.EXEMPLARS[key, bucket] = trace_id(record.trace), seconds, time.time()
     if record.outcome in _LEFT:
         record.counted = len(record.exchanges)
@@ -307,6 +316,8 @@ def _observe(key: cells.Key, seconds: float) -> int:
     return bucket
 
 
+decide: Callable[[Record], None] | None = None
+"""What decides whether a request is sampled, if there are traces."""
 SINKS: Final[list[Callable[[Record], None]]] = []
 """What also reads each record at its end. None may raise, or wait."""
 

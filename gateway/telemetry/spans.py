@@ -1,0 +1,177 @@
+"""Decide which requests are traced, under which ids, and make their spans of their records at the end: OpenTelemetry's
+SDK, asked at each request, costs 15 %. Its thread sends the spans; where its queue is full, the oldest are lost."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from random import getrandbits
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+
+from gateway import __version__
+from gateway.telemetry import cells
+from gateway.telemetry.audit import EXCERPT, excerpt
+from gateway.telemetry.record import CALL, OK, RECORD, Record
+from gateway.telemetry.trace_context import PARENT, Span, Trace, is_sampled
+
+FLUSH: Final = 5.0
+"""Seconds for the spans that wait when the process ends."""
+_NAME: Final = "jsonrpc-mcp-gateway"
+_ALL: Final = 2**64
+_PROTOCOL: Final = "http/protobuf"
+
+
+class Tracing:
+    """Trace the requests of this process. The flag of a parent decides, where there is one and ``follows_parent`` is
+    set; else a trace is sampled if the lower half of its id is below ``bound``. Raises :class:`ValueError`."""
+
+    def __init__(self, bound: int, follows_parent: bool, *, shows_content: bool) -> None:
+        self._bound = bound
+        self._follows_parent = follows_parent
+        self._shows_content = shows_content
+        protocols = (os.environ.get(f"OTEL_EXPORTER_OTLP_{which}PROTOCOL") for which in ("TRACES_", ""))
+        if (protocol := next(filter(None, protocols), _PROTOCOL)) != _PROTOCOL:
+            raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL must be {_PROTOCOL}, mostly on port 4318, not {protocol}")
+        own = {"service.name": _NAME, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
+        self._resource = Resource.create(own).merge(OTELResourceDetector().detect())
+        self._processor = BatchSpanProcessor(OTLPSpanExporter())
+
+    def decide(self, record: Record) -> None:
+        """Decide about a request, once. Where it is sampled, its trace is from now on that of its own span."""
+        if record.is_decided:
+            return
+        record.is_decided = True
+        trace = record.trace or {}
+        parent = trace.get(PARENT, "")
+        id = int(parent[3:35], 16) if parent else getrandbits(128)
+        if is_sampled(trace) if parent and self._follows_parent else id % _ALL < self._bound:
+            ambient = (record.ambient or {}).get(PARENT, "")
+            span = record.span = Span(id, getrandbits(64), parent, ambient if ambient != parent else "")
+            record.trace = {**trace, PARENT: f"00-{id:032x}-{span.span_id:016x}-01"}
+
+    def headers(self, record: Record, method: str, url: str) -> Trace:
+        """Return the context for one exchange with the service: that of its span. Without one it is the context that
+        came, or a new one that is not sampled: else the service would decide for itself, and record many more."""
+        self.decide(record)
+        trace, span = record.trace or {}, record.span
+        if span is not None:
+            id = getrandbits(64)
+            span.sent[len(record.exchanges)] = id, method, url
+            return {**trace, PARENT: f"00-{span.trace_id:032x}-{id:016x}-01"}
+        if PARENT in trace:
+            return trace
+        return {**trace, PARENT: f"00-{getrandbits(128):032x}-{getrandbits(64):016x}-00"}
+
+    def note_content(self, what: str, value: Any) -> None:
+        """Decide about the call of this task, and note its arguments or its result, if these are shown."""
+        record = RECORD.get()
+        self.decide(record)
+        if self._shows_content and record.span is not None:
+            record.span.content[f"gen_ai.tool.call.{what}"] = excerpt(value)
+
+    def note_listing(self, service: str, began: float, error: str) -> None:
+        """Make the span of a listing that was read, within the trace of the request that asked for it, if one did."""
+        asked, ended = RECORD.get(), time.perf_counter()
+        if asked.request_id:
+            self.decide(asked)
+        work = Record("", service=service, method="read listing", outcome=error, started=began, ended=ended)
+        self._end_work(work, asked.trace)
+
+    def end(self, record: Record) -> None:
+        """Make the spans of a request that has ended, and of the work for it, if it is sampled."""
+        if record.span is not None:
+            self._add_all(record, record.span)
+            for work in record.work:
+                self._end_work(work, record.trace)
+
+    def close(self) -> None:
+        """Send what waits, for at most :data:`FLUSH` seconds."""
+        ending = threading.Thread(target=self._processor.shutdown, daemon=True)
+        ending.start()
+        ending.join(FLUSH)
+
+    def _end_work(self, work: Record, trace: Trace | None) -> None:
+        work.trace = trace
+        self.decide(work)
+        self.end(work)
+
+    def _add_all(self, record: Record, span: Span) -> None:
+        """Add the span of a request, or of work, and one for each exchange with the service."""
+        own = _context(span.trace_id, span.span_id, (record.trace or {}).get("tracestate"))
+        kind = SpanKind.SERVER if record.request_id else SpanKind.CLIENT
+        name, attributes = _description(record)
+        links = [Link(_remote(span.link))] if span.link else []
+        above = _remote(span.parent) if span.parent else None
+        self._add(name, kind, own, above, record.started, record.ended, attributes | span.content, links)
+        for number, one in enumerate(record.exchanges):
+            if number in span.sent:
+                id, method, url = span.sent[number]
+                code, parts = str(one.code or ""), urlsplit(url)
+                attributes = {"rpc.system.name": "jsonrpc", "rpc.method": method, "rpc.response.status_code": code,
+                              "server.address": parts.hostname, "error.type": code or one.error,
+                              "server.port": parts.port or {"https": 443}.get(parts.scheme, 80)}  # fmt: skip
+                context, ended = _context(span.trace_id, id), one.began + one.seconds
+                self._add(method, SpanKind.CLIENT, context, own, one.began, ended, attributes, [])
+
+    def _add(
+        self, name: str, kind: SpanKind, context: SpanContext, parent: SpanContext | None, began: float, ended: float,
+        attributes: dict[str, Any], links: list[Link],
+    ) -> None:  # fmt: skip
+        zero = time.time_ns() - time.perf_counter_ns()
+        clean = {key: _clean(value) for key, value in attributes.items() if value not in ("", None)}
+        status = Status(StatusCode.ERROR) if "error.type" in clean else Status()
+        times, scope = (zero + int(began * 1e9), zero + int(ended * 1e9)), InstrumentationScope(_NAME, __version__)
+        own = self._resource, clean, (), links, kind, None, status
+        self._processor.on_end(ReadableSpan(_clean(name), context, parent, *own, *times, scope))
+
+
+def _description(record: Record) -> tuple[str, dict[str, Any]]:
+    """Return the name of a span and its attributes; one that is "" or None is none."""
+    if not record.request_id:
+        return record.method, {"error.type": record.outcome, "mcp_gateway.service": record.service}
+    method = cells.METHODS.get(record.method, cells.OTHER)
+    code = str(record.code) if record.code and record.surface != cells.REST else ""
+    is_pipe = record.surface == "stdio"
+    return f"{method} {record.tool}" if method == CALL and record.ran else method or record.method or record.http, {
+        "mcp.method.name": method,
+        "gen_ai.operation.name": "execute_tool" if method == CALL else "",
+        "gen_ai.tool.name": record.tool,
+        "error.type": cells.error_type(record.surface, record.outcome or OK, code),
+        "rpc.response.status_code": code,
+        "jsonrpc.request.id": None if record.rpc_id is None else str(record.rpc_id),
+        "mcp.protocol.version": record.revision,
+        "network.transport": "pipe" if is_pipe else "tcp",
+        "network.protocol.name": "" if is_pipe else "http",
+        "client.address": record.address,
+        "http.response.status_code": record.status or None,
+        "mcp_gateway.service": record.service,
+        "mcp_gateway.surface": record.surface,
+        "mcp_gateway.request_id": record.request_id,
+        "mcp_gateway.outcome": record.outcome or OK,
+        "mcp_gateway.queue_seconds": record.queue_time or None,
+    }
+
+
+def _context(trace_id: int, span_id: int, state: str | None = None) -> SpanContext:
+    known = TraceState.from_header([state]) if state else None
+    return SpanContext(trace_id, span_id, False, TraceFlags(TraceFlags.SAMPLED), known)
+
+
+def _remote(parent: str) -> SpanContext:
+    """Return the context of a ``traceparent``, which is well-formed."""
+    return SpanContext(int(parent[3:35], 16), int(parent[36:52], 16), True, TraceFlags(int(parent[53:55], 16)))
+
+
+def _clean(value: Any) -> Any:
+    """Return a value that protobuf takes: for a lone surrogate all spans that are sent with it would be lost."""
+    return value[:EXCERPT].encode("utf-8", "replace").decode() if isinstance(value, str) else value
