@@ -70,6 +70,7 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
     except OSError as error:
         fail(UNUSABLE, f"Standard input and output must be open: {error.strerror}")
     finally:
+        audit.stop()
         tracing.stop()
 
 

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from gateway.config.source import ConfigError
 from gateway.telemetry import tracing
-from tests.fault.behaviours import Body, error, result
+from tests.fault.behaviours import Cut, Honest, InTurn, error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.otlp import CLIENT, SERVER, Collector, Received
@@ -51,12 +51,12 @@ async def trace(
         yield started
 
 
-async def call(client: Client, surface: str, **headers: str) -> dict[str, Any]:
+async def call(client: Client, surface: str, status: int = 200, **headers: str) -> dict[str, Any]:
     """Call ``add``, and return the line of its request; of a batch that of its message."""
     path, body, own = CALLS[surface]
     with capture_logs() as logs:
         answer = await client.send("POST", path, json.dumps(body).encode(), {**JSON, **own, **headers})
-    assert answer.status == 200
+    assert answer.status == status
     return dict(next(line for line in logs if line["event"] == "request"))
 
 
@@ -124,7 +124,7 @@ async def test_a_failure_of_the_service_marks_both_spans(
 ) -> None:
     backend.on("add", error(-32000, "no"))
     client = await trace()
-    await call(client, surface)
+    await call(client, surface, status=500 if surface == "rest" else 200)
     server, sent = await two(collector)
     assert server.failed
     assert sent.failed
@@ -177,16 +177,15 @@ async def test_the_messages_of_a_batch_are_below_it(trace: Start, collector: Col
 async def test_a_call_that_is_sent_again_has_a_span_for_each_exchange(
     trace: Start, collector: Collector, backend: ScriptedBackend
 ) -> None:
-    backend.on("add", Body(b"", status=401), result(5))
-    client = await trace("catalog.tools.add.annotations.idempotentHint=true", "backend.credentials.mode=none")
-    backend.requests.clear()
-    await backend.close()
-    await client.post("/jsonrpc", request("add", ADD["arguments"]))
-    await backend.open()
-    spans = await collector.spans("add", 2)
-    assert len({span.id for span in spans}) == 2
-    assert {span.attributes["error.type"] for span in spans} == {"backend_unavailable"}
-    assert {span.parent for span in spans} == {(await collector.span("tools/call add")).id}
+    backend.on("add", InTurn((Cut("nothing", "reset"), Honest())))
+    client = await trace("catalog.tools={add: {annotations: {idempotentHint: true}}}")
+    await call(client, "rest")
+    first, second = await collector.spans("add", 2)
+    assert (first.failed, second.failed) == (True, False)
+    assert first.attributes["error.type"] == "backend_unavailable"
+    assert first.parent == second.parent == (await collector.span(CALLED)).id
+    sent = [ids(one.headers["traceparent"])[1] for one in backend.requests if one.method == "add"]
+    assert sent == [first.id, second.id]
 
 
 async def test_a_refused_request_has_a_span_without_an_exchange(
@@ -215,18 +214,6 @@ async def test_a_listing_that_is_read_has_a_span_of_its_own(
     await trace()
     span = await collector.span("read listing")
     assert (span.kind, span.parent, span.failed) == (CLIENT, "", False)
-
-
-async def test_a_listing_for_a_request_is_in_its_trace(
-    collector: Collector, trace: Start, backend: ScriptedBackend
-) -> None:
-    backend.on("rpc.discover", Body(b"", status=500))
-    client = await trace("catalog.ttl=1s")
-    await until(lambda: collector.named("read listing"))
-    await client.get("/mcp/tools/list")
-    request, *_ = await collector.spans("tools/list")
-    found = await until(lambda: [one for one in collector.named("read listing") if one.trace_id == request.trace_id])
-    assert {(one.parent, one.failed) for one in found} == {(request.id, True)}
 
 
 @pytest.mark.parametrize(
