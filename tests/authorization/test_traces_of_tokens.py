@@ -46,8 +46,8 @@ async def test_an_issuer_that_fails_marks_its_span(monkeypatch: pytest.MonkeyPat
         for name, value in collector.environ.items():
             monkeypatch.setenv(name, value)
         async with asking(TRACES) as it:
-            it.issuer.introspections[TOKEN] = 503
+            it.issuer.disturb("introspection", "500")
             assert (await it.client(TOKEN).call("rest", "add", ADD)).status == 503
             span = await collector.span(INTROSPECTION)
     assert span.failed
-    assert span.attributes["error.type"] == "503"
+    assert span.attributes["error.type"] == "500"
