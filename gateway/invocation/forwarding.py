@@ -75,14 +75,15 @@ class Forwarder:
         sending = _Sending(self._client, self._credential, caller, tool, extras, state, attempts, parts)
         if RECORD.get().memory.size > _LARGE and not tool.input_required and self._param_structures.knows(binding):
             sending.arguments = arguments
-        if (traces := tracing.active) is not None:
-            traces.note_content("arguments", arguments)
+        shown = traces if (traces := tracing.active) is not None and traces.shows_content else None
+        if shown is not None:
+            shown.note_content("arguments", arguments)
         if (auditor := audit.active) is not None and auditor.required:
             await auditor.begin(RECORD.get())
         try:
             result = await self._param_structures.call_method(binding, arguments, sending.send, attempts.may_repeat)
-            if traces is not None:
-                traces.note_content("result", result)
+            if shown is not None:
+                shown.note_content("result", result)
             return result
         except BackendUnauthorized:
             raise self._unauthorized_error(caller, tool, answer_started) from None

@@ -22,6 +22,7 @@ import structlog
 from gateway import jsonrpc
 from gateway.errors import AuditUnavailable
 from gateway.settings.server import AuditSettings
+from gateway.telemetry import record as records
 from gateway.telemetry.logs import Lines
 from gateway.telemetry.record import CALL, OK, SINKS, Record, new_id
 from gateway.telemetry.trace_context import trace_id
@@ -87,6 +88,8 @@ class Audit:
         """Write the line ``begun`` of a call that is about to be sent. Raise :class:`AuditUnavailable` where that
         fails, or takes longer than :data:`WRITE_TIMEOUT`."""
         record.call_id = new_id()
+        if records.decide is not None:
+            records.decide(record)  # before the line, which has the id of the trace
         line = self._line("begun", _fields(record))
         try:
             async with asyncio.timeout(WRITE_TIMEOUT):

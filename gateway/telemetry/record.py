@@ -227,7 +227,7 @@ def end(record: Record) -> None:
     """End a record, once: write its line, count it, and give it to each sink. Nothing that is noted later reaches one
     of these, but an exchange: :func:`count_late_exchanges`."""
     record.ended = time.perf_counter()
-    if decide is not None:
+    if decide is not None and not record.is_decided:
         decide(record)
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
         logs.write_info("request", record.fields())

@@ -27,7 +27,6 @@ from gateway.telemetry.trace_context import PARENT, Span, Trace, is_sampled
 FLUSH: Final = 5.0
 """Seconds for the spans that wait when the process ends."""
 _NAME: Final = "jsonrpc-mcp-gateway"
-_ALL: Final = 2**64
 _PROTOCOL: Final = "http/protobuf"
 
 
@@ -38,10 +37,12 @@ class Tracing:
     def __init__(self, bound: int, follows_parent: bool, *, shows_content: bool) -> None:
         self._bound = bound
         self._follows_parent = follows_parent
-        self._shows_content = shows_content
+        self.shows_content = shows_content
+        self._high = f"{getrandbits(64) | 1:016x}"
         protocols = (os.environ.get(f"OTEL_EXPORTER_OTLP_{which}PROTOCOL") for which in ("TRACES_", ""))
         if (protocol := next(filter(None, protocols), _PROTOCOL)) != _PROTOCOL:
             raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL must be {_PROTOCOL}, mostly on port 4318, not {protocol}")
+        self._scope = InstrumentationScope(_NAME, __version__)
         own = {"service.name": _NAME, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
         self._resource = Resource.create(own).merge(OTELResourceDetector().detect())
         self._processor = BatchSpanProcessor(OTLPSpanExporter())
@@ -51,32 +52,42 @@ class Tracing:
         if record.is_decided:
             return
         record.is_decided = True
-        trace = record.trace or {}
-        parent = trace.get(PARENT, "")
-        id = int(parent[3:35], 16) if parent else getrandbits(128)
-        if is_sampled(trace) if parent and self._follows_parent else id % _ALL < self._bound:
-            ambient = (record.ambient or {}).get(PARENT, "")
-            span = record.span = Span(id, getrandbits(64), parent, ambient if ambient != parent else "")
-            record.trace = {**trace, PARENT: f"00-{id:032x}-{span.span_id:016x}-01"}
+        trace = record.trace
+        if trace is None or PARENT not in trace:
+            low = getrandbits(64)
+            if low >= self._bound:
+                return
+            trace_id, parent = getrandbits(64) << 64 | low, ""
+        else:
+            parent = trace[PARENT]
+            trace_id = int(parent[3:35], 16)
+            if not (is_sampled(trace) if self._follows_parent else trace_id % 2**64 < self._bound):
+                return
+        ambient, span_id = (record.ambient or {}).get(PARENT, ""), getrandbits(64)
+        record.span = Span(trace_id, span_id, parent, ambient if ambient != parent else "")
+        record.trace = {**(trace or {}), PARENT: f"00-{trace_id:032x}-{span_id:016x}-01"}
 
     def headers(self, record: Record, method: str, url: str) -> Trace:
         """Return the context for one exchange with the service: that of its span. Without one it is the context that
         came, or a new one that is not sampled: else the service would decide for itself, and record many more."""
-        self.decide(record)
-        trace, span = record.trace or {}, record.span
+        if not record.is_decided:
+            self.decide(record)
+        trace, span = record.trace, record.span
         if span is not None:
             id = getrandbits(64)
             span.sent[len(record.exchanges)] = id, method, url
-            return {**trace, PARENT: f"00-{span.trace_id:032x}-{id:016x}-01"}
-        if PARENT in trace:
+            return {**(trace or {}), PARENT: f"00-{span.trace_id:032x}-{id:016x}-01"}
+        if trace is not None and PARENT in trace:
             return trace
-        return {**trace, PARENT: f"00-{getrandbits(128):032x}-{getrandbits(64):016x}-00"}
+        low = f"{getrandbits(64):016x}"  # nobody records this trace, so one number does for both ids
+        sent = {PARENT: f"00-{self._high}{low}-{low}-00"}
+        return sent if trace is None else {**trace, **sent}
 
     def note_content(self, what: str, value: Any) -> None:
-        """Decide about the call of this task, and note its arguments or its result, if these are shown."""
+        """Note the arguments or the result of this task's call."""
         record = RECORD.get()
         self.decide(record)
-        if self._shows_content and record.span is not None:
+        if record.span is not None:
             record.span.content[f"gen_ai.tool.call.{what}"] = excerpt(value)
 
     def note_listing(self, service: str, began: float, error: str) -> None:
@@ -130,9 +141,9 @@ class Tracing:
         zero = time.time_ns() - time.perf_counter_ns()
         clean = {key: _clean(value) for key, value in attributes.items() if value not in ("", None)}
         status = Status(StatusCode.ERROR) if "error.type" in clean else Status()
-        times, scope = (zero + int(began * 1e9), zero + int(ended * 1e9)), InstrumentationScope(_NAME, __version__)
+        times = zero + int(began * 1e9), zero + int(ended * 1e9)
         own = self._resource, clean, (), links, kind, None, status
-        self._processor.on_end(ReadableSpan(_clean(name), context, parent, *own, *times, scope))
+        self._processor.on_end(ReadableSpan(_clean(name), context, parent, *own, *times, self._scope))
 
 
 def _description(record: Record) -> tuple[str, dict[str, Any]]:
