@@ -117,7 +117,9 @@ class _Collector:
         for bucket in range(len(_BOUNDS)):
             if (kept := exemplars.get((key, bucket))) is not None:
                 trace_id, seconds, at = kept
-                self._exemplars.setdefault(labels, {})[bucket] = Exemplar({"trace_id": trace_id}, seconds, at)
+                line = self._exemplars.setdefault(labels, {})
+                if bucket not in line or float(line[bucket].timestamp or 0) < at:  # the latest of all tools
+                    line[bucket] = Exemplar({"trace_id": trace_id}, seconds, at)
 
     def collect(self) -> Iterator[Metric]:
         for family in FAMILIES:

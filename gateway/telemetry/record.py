@@ -160,13 +160,11 @@ class Record(Struct, eq=False):
 
     def note_wait(self, seconds: float) -> None:
         """Note a wait for a turn."""
-        self.queue_time += seconds
-        self.is_plain = False
+        self.queue_time, self.is_plain = self.queue_time + seconds, False
 
     def note_resend(self) -> None:
         """Note that the call is sent once more."""
-        self.resends += 1
-        self.is_plain = False
+        self.resends, self.is_plain = self.resends + 1, False
 
     def note_limit(self, limit: str) -> None:
         """Note which limit refuses the request: a word of ours."""
@@ -176,13 +174,17 @@ class Record(Struct, eq=False):
         """Note why the request's token is refused: a word of ours."""
         self.token_refused, self.is_plain = reason, False
 
-    def note_work(self, name: str, began: float, error: str) -> None:
-        """Note work that ends now. Of requests that wait for the same work one has it, and some belongs to none."""
-        ended = time.perf_counter()
-        if self is not _NOBODY:
-            self.work = (*self.work, Record("", method=name, outcome=error, started=began, ended=ended))
+    def note_work(self, name: str, began: float, error: str, service: str = "") -> None:
+        """Note work that ends now. If several requests wait for the same work, one has it; some belongs to none."""
+        work = Record("", service=service, method=name, outcome=error, started=began, ended=time.perf_counter())
+        if self.request_id and not self.ended:
+            self.work = (*self.work, work)
+        else:
+            work.trace = self.trace
+            for sink in SINKS:
+                sink(work)
         if name == INTROSPECTION:
-            _observe((cells.INTROSPECTION, self.service), ended - began)
+            _observe((cells.INTROSPECTION, self.service), work.seconds)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the line, the same each time."""

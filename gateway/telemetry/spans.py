@@ -90,31 +90,20 @@ class Tracing:
         if record.span is not None:
             record.span.content[f"gen_ai.tool.call.{what}"] = excerpt(value)
 
-    def note_listing(self, service: str, began: float, error: str) -> None:
-        """Make the span of a listing that was read, within the trace of the request that asked for it, if one did."""
-        asked, ended = RECORD.get(), time.perf_counter()
-        if asked.request_id:
-            self.decide(asked)
-        work = Record("", service=service, method="read listing", outcome=error, started=began, ended=ended)
-        self._end_work(work, asked.trace)
-
     def end(self, record: Record) -> None:
-        """Make the spans of a request that has ended, and of the work for it, if it is sampled."""
+        """Make the spans of a request or of work that has ended, if it is sampled, and of the work for it."""
+        self.decide(record)
         if record.span is not None:
             self._add_all(record, record.span)
             for work in record.work:
-                self._end_work(work, record.trace)
+                work.trace = record.trace
+                self.end(work)
 
     def close(self) -> None:
         """Send what waits, for at most :data:`FLUSH` seconds."""
         ending = threading.Thread(target=self._processor.shutdown, daemon=True)
         ending.start()
         ending.join(FLUSH)
-
-    def _end_work(self, work: Record, trace: Trace | None) -> None:
-        work.trace = trace
-        self.decide(work)
-        self.end(work)
 
     def _add_all(self, record: Record, span: Span) -> None:
         """Add the span of a request, or of work, and one for each exchange with the service."""

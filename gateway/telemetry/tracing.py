@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.settings.server import Telemetry
 from gateway.telemetry import record as records
 from gateway.telemetry.audit import TelemetryFault
-from gateway.telemetry.record import SINKS
+from gateway.telemetry.record import RECORD, SINKS
 
 if TYPE_CHECKING:
     from gateway.telemetry.spans import Tracing
@@ -32,8 +32,7 @@ async def fetch_listing(service: str, fetch: Callable[[Any], Awaitable[Any]], ca
         error = type(failure).__name__
         raise
     finally:
-        if active is not None:
-            active.note_listing(service, began, error)
+        RECORD.get().note_work("read listing", began, error, service)
 
 
 def start(knobs: Telemetry, environ: Mapping[str, str] = os.environ) -> None:
