@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -47,7 +46,6 @@ from gateway.service.mount import NOTHING, Inherited, Learned, Mount, ServiceAut
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import SigningKeys
 from gateway.store import ResourceStore, Store
-from gateway.telemetry import tracing
 from gateway.telemetry.cells import name_tools
 from gateway.text import masked_url, secrets_in
 from gateway.web.rest import RestProjector
@@ -107,8 +105,7 @@ class Service:
             dialect=inherited.dialect,
             reserve=mount.held.reserve_listing,
         )
-        fetch_listing = partial(tracing.fetch_listing, self.name, self.reader.fetch_listing)
-        self.shared_listing = SharedListing(fetch_listing, self._store, settings)
+        self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, settings)
         self.call_notices = CallNotices(mount.calls, mount.elicitations, self._store)
         found = self.learned.param_structures, self.learned.broken_output_schemas
         self.discovery_notices = DiscoveryNotices(self._store, backend_digest(settings), *found)

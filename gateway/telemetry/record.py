@@ -64,9 +64,8 @@ class Record(Struct, eq=False):
     seconds. ``resends`` is how often the call was sent again. ``limit`` names the limit that refused the request,
     ``token_refused`` says why its token was. ``consent`` is the Unix time at which a person agreed to the call, 0
     without. ``rpc_method`` is the service's method, ``arguments`` what the audit shows of a call's, and ``call_id``
-    joins its lines there. ``trace`` are headers for the service, ``ambient`` those of HTTP where the message has its
-    own. A sampled request has a ``span`` once that ``is_decided``, and ``work`` are what was done for it. ``memory``
-    counts what the request takes. ``started`` and ``ended`` are of :func:`time.perf_counter`.
+    joins its lines there. ``trace`` are headers for the service, ``ambient`` those of HTTP beside them. If sampled it has
+    a ``span``, once that ``is_decided``. ``memory`` counts what it takes. Times are of :func:`time.perf_counter`.
     """
 
     request_id: str
@@ -176,11 +175,11 @@ class Record(Struct, eq=False):
 
     def note_work(self, name: str, began: float, error: str, service: str = "") -> None:
         """Note work that ends now. If several requests wait for the same work, one has it; some belongs to none."""
-        work = Record("", service=service, method=name, outcome=error, started=began, ended=time.perf_counter())
+        work = Record("", service=service, method=name, outcome=error, started=began,
+                      ended=time.perf_counter(), trace=self.trace)  # fmt: skip
         if self.request_id and not self.ended:
             self.work = (*self.work, work)
         else:
-            work.trace = self.trace
             for sink in SINKS:
                 sink(work)
         if name == INTROSPECTION:

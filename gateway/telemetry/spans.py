@@ -53,16 +53,11 @@ class Tracing:
             return
         record.is_decided = True
         trace = record.trace
-        if trace is None or PARENT not in trace:
-            low = getrandbits(64)
-            if low >= self._bound:
-                return
-            trace_id, parent = getrandbits(64) << 64 | low, ""
-        else:
-            parent = trace[PARENT]
-            trace_id = int(parent[3:35], 16)
-            if not (is_sampled(trace) if self._follows_parent else trace_id % 2**64 < self._bound):
-                return
+        parent = trace.get(PARENT, "") if trace else ""
+        low = int(parent[19:35], 16) if parent else getrandbits(64)
+        if not (is_sampled(trace) if trace and parent and self._follows_parent else low < self._bound):
+            return
+        trace_id = int(parent[3:35], 16) if parent else getrandbits(64) << 64 | low
         ambient, span_id = (record.ambient or {}).get(PARENT, ""), getrandbits(64)
         record.span = Span(trace_id, span_id, parent, ambient if ambient != parent else "")
         record.trace = {**(trace or {}), PARENT: f"00-{trace_id:032x}-{span_id:016x}-01"}
@@ -92,7 +87,8 @@ class Tracing:
 
     def end(self, record: Record) -> None:
         """Make the spans of a request or of work that has ended, if it is sampled, and of the work for it."""
-        self.decide(record)
+        if not record.is_decided:
+            self.decide(record)
         if record.span is not None:
             self._add_all(record, record.span)
             for work in record.work:
@@ -142,24 +138,18 @@ def _description(record: Record) -> tuple[str, dict[str, Any]]:
     method = cells.METHODS.get(record.method, cells.OTHER)
     code = str(record.code) if record.code and record.surface != cells.REST else ""
     is_pipe = record.surface == "stdio"
-    return f"{method} {record.tool}" if method == CALL and record.ran else method or record.method or record.http, {
-        "mcp.method.name": method,
+    name = f"{method} {record.tool}" if method == CALL and record.ran else method or record.method or record.http
+    return name, {
+        "mcp.method.name": method, "mcp.protocol.version": record.revision, "gen_ai.tool.name": record.tool,
         "gen_ai.operation.name": "execute_tool" if method == CALL else "",
-        "gen_ai.tool.name": record.tool,
-        "error.type": cells.error_type(record.surface, record.outcome or OK, code),
-        "rpc.response.status_code": code,
         "jsonrpc.request.id": None if record.rpc_id is None else str(record.rpc_id),
-        "mcp.protocol.version": record.revision,
-        "network.transport": "pipe" if is_pipe else "tcp",
-        "network.protocol.name": "" if is_pipe else "http",
-        "client.address": record.address,
-        "http.response.status_code": record.status or None,
-        "mcp_gateway.service": record.service,
-        "mcp_gateway.surface": record.surface,
-        "mcp_gateway.request_id": record.request_id,
-        "mcp_gateway.outcome": record.outcome or OK,
+        "error.type": cells.error_type(record.surface, record.outcome or OK, code), "rpc.response.status_code": code,
+        "http.response.status_code": record.status or None, "client.address": record.address,
+        "network.transport": "pipe" if is_pipe else "tcp", "network.protocol.name": "" if is_pipe else "http",
+        "mcp_gateway.service": record.service, "mcp_gateway.surface": record.surface,
+        "mcp_gateway.request_id": record.request_id, "mcp_gateway.outcome": record.outcome or OK,
         "mcp_gateway.queue_seconds": record.queue_time or None,
-    }
+    }  # fmt: skip
 
 
 def _context(trace_id: int, span_id: int, state: str | None = None) -> SpanContext:

@@ -4,15 +4,13 @@ only where ``telemetry.traces`` is on. docs/tracing.md names spans, attributes a
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.settings.server import Telemetry
 from gateway.telemetry import record as records
 from gateway.telemetry.audit import TelemetryFault
-from gateway.telemetry.record import RECORD, SINKS
+from gateway.telemetry.record import SINKS
 
 if TYPE_CHECKING:
     from gateway.telemetry.spans import Tracing
@@ -23,29 +21,17 @@ active: Tracing | None = None
 """The traces, if there are any. Each call looks at it, so it is read without a function."""
 
 
-async def fetch_listing(service: str, fetch: Callable[[Any], Awaitable[Any]], caller: Any) -> Any:
-    """Return what ``fetch`` returns, or raise what it raises, and make a span of it."""
-    began, error = time.perf_counter(), ""
-    try:
-        return await fetch(caller)
-    except BaseException as failure:
-        error = type(failure).__name__
-        raise
-    finally:
-        RECORD.get().note_work("read listing", began, error, service)
-
-
-def start(knobs: Telemetry, environ: Mapping[str, str] = os.environ) -> None:
+def start(knobs: Telemetry) -> None:
     """Trace every request that ends from now on, if the settings say so. Raises :class:`TelemetryFault`."""
     global active
-    if knobs.traces == "off" or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    if knobs.traces == "off" or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return
     stop()
     try:
         # At the top, this would fail where the extra is not installed.
         from gateway.telemetry.spans import Tracing  # noqa: PLC0415
 
-        active = Tracing(*_sampler(environ), shows_content=knobs.traces == "content")
+        active = Tracing(*_sampler(), shows_content=knobs.traces == "content")
     except ModuleNotFoundError:
         remedy = "pip install 'jsonrpc-mcp-gateway[otel]'"
         raise TelemetryFault(f"telemetry.traces: {knobs.traces} needs the extra otel: {remedy}") from None
@@ -64,10 +50,10 @@ def stop() -> None:
         ending.close()
 
 
-def _sampler(environ: Mapping[str, str]) -> tuple[int, bool]:
+def _sampler() -> tuple[int, bool]:
     """Return how many of 2**64 traces are sampled, and whether a parent decides first. Raises :class:`ValueError`."""
-    name = environ.get("OTEL_TRACES_SAMPLER", "").lower() or "parentbased_always_on"
-    kind, ratio = name.removeprefix("parentbased_"), environ.get("OTEL_TRACES_SAMPLER_ARG") or "1"
+    name = os.environ.get("OTEL_TRACES_SAMPLER", "").lower() or "parentbased_always_on"
+    kind, ratio = name.removeprefix("parentbased_"), os.environ.get("OTEL_TRACES_SAMPLER_ARG") or "1"
     with suppress(KeyError, ValueError):
         if 0 <= (share := float({"always_on": "1", "always_off": "0", "traceidratio": ratio}[kind])) <= 1:
             return round(share * 2**64), kind != name
