@@ -64,8 +64,8 @@ class Record(Struct, eq=False):
     seconds. ``resends`` is how often the call was sent again. ``limit`` names the limit that refused the request,
     ``token_refused`` says why its token was. ``consent`` is the Unix time at which a person agreed to the call, 0
     without. ``rpc_method`` is the service's method, ``arguments`` what the audit shows of a call's, and ``call_id``
-    joins its lines there. ``trace`` are headers for the service, ``ambient`` those of HTTP beside them. If sampled it has
-    a ``span``, once that ``is_decided``. ``memory`` counts what it takes. Times are of :func:`time.perf_counter`.
+    joins its lines there. ``trace`` are headers for the service, ``ambient`` those of HTTP beside them. If sampled, it
+    has a ``span``, once that ``is_decided``. ``memory`` counts what it takes. Times are of :func:`time.perf_counter`.
     """
 
     request_id: str

@@ -47,14 +47,14 @@ class Tracing:
         self._resource = Resource.create(own).merge(OTELResourceDetector().detect())
         self._processor = BatchSpanProcessor(OTLPSpanExporter())
 
-    def decide(self, record: Record) -> None:
-        """Decide about a request, once. Where it is sampled, its trace is from now on that of its own span."""
+    def decide(self, record: Record, chance: int | None = None) -> None:
+        """Decide about a request, once, by 64 random bits. If it is sampled, its trace becomes that of its own span."""
         if record.is_decided:
             return
         record.is_decided = True
         trace = record.trace
         parent = trace.get(PARENT, "") if trace else ""
-        low = int(parent[19:35], 16) if parent else getrandbits(64)
+        low = int(parent[19:35], 16) if parent else getrandbits(64) if chance is None else chance
         if not (is_sampled(trace) if trace and parent and self._follows_parent else low < self._bound):
             return
         trace_id = int(parent[3:35], 16) if parent else getrandbits(64) << 64 | low
@@ -65,18 +65,17 @@ class Tracing:
     def headers(self, record: Record, method: str, url: str) -> Trace:
         """Return the context for one exchange with the service: that of its span. Without one it is the context that
         came, or a new one that is not sampled: else the service would decide for itself, and record many more."""
-        if not record.is_decided:
-            self.decide(record)
-        trace, span = record.trace, record.span
+        trace, low = record.trace, getrandbits(64)
+        if trace is None and low >= self._bound:  # nearly each call, so it is quick
+            record.is_decided = True
+            half = f"{low:016x}"
+            return {PARENT: f"00-{self._high}{half}-{half}-00"}
+        self.decide(record, low)
+        trace, span = record.trace or {}, record.span
         if span is not None:
-            id = getrandbits(64)
-            span.sent[len(record.exchanges)] = id, method, url
-            return {**(trace or {}), PARENT: f"00-{span.trace_id:032x}-{id:016x}-01"}
-        if trace is not None and PARENT in trace:
-            return trace
-        low = f"{getrandbits(64):016x}"  # nobody records this trace, so one number does for both ids
-        sent = {PARENT: f"00-{self._high}{low}-{low}-00"}
-        return sent if trace is None else {**trace, **sent}
+            span.sent[len(record.exchanges)] = low, method, url
+            return {**trace, PARENT: f"00-{span.trace_id:032x}-{low:016x}-01"}
+        return trace if PARENT in trace else {**trace, PARENT: f"00-{self._high}{low:016x}-{low:016x}-00"}
 
     def note_content(self, what: str, value: Any) -> None:
         """Note the arguments or the result of this task's call."""
