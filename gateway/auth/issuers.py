@@ -18,7 +18,7 @@ from gateway.http_client.response import OutboundError
 from gateway.http_client.session import Outbound
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Credentials, Issuer
-from gateway.telemetry.record import RECORD
+from gateway.telemetry.record import INTROSPECTION, RECORD
 
 # Verify opaque tokens by asking their issuer (RFC 7662). Anybody can invent some, so the requests are bounded: beyond
 # the bounds the answer is 503 with Retry-After, never that the token is bad.
@@ -95,13 +95,14 @@ class IntrospectionVerifier:
     async def _introspect(self, raw: str) -> dict[str, Any]:
         # Google's tokeninfo is older than RFC 7662: other names, no active, and status 400 for a bad token.
         form = {"access_token": raw} if self._is_google else {"token": raw, "token_type_hint": "access_token"}
-        began = time.perf_counter()
+        began, failed = time.perf_counter(), "unavailable"
         try:
             status, claims = await self._client.post(form)
+            failed = "" if status < 500 else str(status)
         except (FetchFailed, OutboundError) as error:
             raise self._undecidable(str(error)) from None
         finally:
-            RECORD.get().note_introspection(time.perf_counter() - began)
+            RECORD.get().note_work(INTROSPECTION, began, failed)
         if self._is_google and status == 400:
             raise InvalidToken("the issuer says that it is not active")
         if status != 200:

@@ -19,7 +19,9 @@ from gateway.catalog.curation import CHANGES_SITE
 from gateway.model import Binding, QuarantinedMethod, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
-_IN_FILES: Final = {"str": str, "str | None": str | None, "bool": bool, "list[str]": list, "Mapping[str, Any]": dict}
+_IN_FILES: Final[Mapping[Any, Any]] = {
+    str: str, str | None: str | None, bool: bool, list[str]: list, Mapping[str, Any]: dict
+}  # fmt: skip
 """The JSON type of a pin's field in a file, by the annotation of the field."""
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
 
@@ -171,7 +173,7 @@ def parse_pins(content: Any, origin: str) -> dict[str, Pin]:
 
 def _parse_pin(entry: Any) -> Pin:
     pin = Pin(**entry)
-    good = all(isinstance(getattr(pin, field.name), _IN_FILES[str(field.type)]) for field in fields(Pin))
+    good = all(isinstance(getattr(pin, field.name), _IN_FILES[field.type]) for field in fields(Pin))
     if not good or not all(isinstance(text, str) for text in (*pin.arguments, *pin.scopes)):
         raise TypeError
     return pin

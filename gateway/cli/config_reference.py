@@ -24,7 +24,7 @@ _MODES: Final = (Credentials.model_fields["mode"], ListingCredentials.model_fiel
 _SERVICES: Final = "services"
 _TOOLS: Final = "catalog.tools"
 _RELOAD: Final = (
-    f"all but {' and '.join(f'`{prefix}*`' for prefix in config.RESTART)}, of which it applies",
+    f"all but {', '.join(f'`{prefix}*`' for prefix in config.RESTART)}, of which it applies",
     f"{', '.join(f'`{knob}`' for knob in config.LIVE)} alone;",
     "the others keep their value until a restart, and the log names them.",
 )

@@ -33,7 +33,7 @@ from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
-from gateway.telemetry import audit, logs
+from gateway.telemetry import audit, logs, tracing
 
 TOKEN_VARIABLE: Final = "GATEWAY_TOKEN"  # noqa: S105, the name of a variable
 _ON_A_TERMINAL: Final = (
@@ -70,13 +70,17 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
         logs.configure(settings.telemetry.log.level)
         logs.choose_requests(settings.telemetry.log.requests)
         audit.start(settings.telemetry.audit)
+        tracing.start(settings.telemetry)
         options.run(_serve_until_signal(service, token, incoming, outgoing))
     except ConfigError as error:
         options.fail(options.UNUSABLE, *error.faults)
-    except (SecretError, audit.AuditFault) as error:
+    except (SecretError, audit.TelemetryFault) as error:
         options.fail(options.UNUSABLE, str(error))
     except OSError as error:
         options.fail(options.UNUSABLE, f"Standard input and output must be open: {error.strerror}")
+    finally:
+        audit.stop()
+        tracing.stop()
 
 
 def _token_from(file: Path | None) -> Token:

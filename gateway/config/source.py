@@ -40,7 +40,7 @@ _OTHERS: Final = {"listen": "server.port", "server.listen": "server.port", "serv
                   "auth.jwks_uri": "auth.issuers.*.metadata",
                   "backend.headers": "backend.credentials.send", "log_level": "telemetry.log.level"}  # fmt: skip
 """Our knobs by the names that they have in other programs."""
-RESTART: Final = ("server.", "store.", "telemetry.audit.")
+RESTART: Final = ("server.", "store.", "telemetry.audit.", "telemetry.traces")
 """Prefixes of the knobs that a reload does not apply, except for those in ``LIVE``."""
 LIVE: Final = ("server.allowed_hosts", "server.allowed_origins")
 

@@ -18,6 +18,7 @@ from gateway.http_client.session import Outbound
 from gateway.http_client.transport import Transport
 from gateway.model import MessageForm
 from gateway.settings import Credentials
+from gateway.telemetry.record import RECORD
 
 TIMEOUT: Final = 10.0
 MAX_LIFETIME: Final = 86400.0
@@ -77,14 +78,18 @@ class TokenClient:
         """Return the token that the server issues for a form. Raises :class:`GrantRefused`, ``AuthUnavailable``, and
         ``BackendUnavailable`` for an unusable answer."""
         target = {"audience": self.settings.audience, "resource": self.settings.resource, "scope": self.settings.scope}
+        began, failed = time.perf_counter(), "unavailable"
         try:
             status, members = await self._client.post(
                 {**form, **{name: value for name, value in target.items() if value}}
             )
+            failed = "" if status == 200 else str(status)
         except AnswerTooLarge as error:
             raise credential_unavailable(f"the token endpoint's answer is {error}") from None
         except (OutboundError, FetchFailed) as error:
             raise _unavailable(str(error)) from None
+        finally:
+            RECORD.get().note_work("request token", began, failed)
         if status >= 500 or status == 429:
             raise _unavailable(f"HTTP {status}")
         if members is None:

@@ -8,6 +8,7 @@ listing. A document lives half of ``catalog.ttl``, so what replicas show is at m
 import asyncio
 import hashlib
 import math
+import time
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -21,6 +22,7 @@ from gateway.discovery.discovery import Discovery
 from gateway.model import Caller, Listing, Method
 from gateway.settings import ServiceSettings
 from gateway.store import Store
+from gateway.telemetry.record import RECORD
 
 _MAX_JSON: Final = 64 * 1024**2
 """Bytes of a document before compression, so that a small one cannot fill the memory."""
@@ -98,6 +100,7 @@ class SharedListing:
     def __init__(self, fetch: Callable[[Caller], Awaitable[Listing]], store: Store, settings: ServiceSettings) -> None:
         backend = settings.backend
         self._fetch = fetch
+        self._name = settings.name
         self._store = store
         self._ttl = settings.catalog.ttl / 2
         self._patience = backend.listing.timeout + _SLACK
@@ -135,7 +138,7 @@ class SharedListing:
     async def fetch_listing(self, caller: Caller) -> Listing:
         """Return a listing: for the shared view, the one of another replica if there is a recent one."""
         if not self._shares or not caller.view.is_shared:
-            return await self._fetch(caller)
+            return await self._ask(caller)
         must_ask, self._must_ask = self._must_ask, False
         if not must_ask and (kept := await self._read_kept()) is not None:
             return kept
@@ -149,6 +152,16 @@ class SharedListing:
                     await self._store.release(self._key, token)
                 return kept
         return await self._list(caller, token)
+
+    async def _ask(self, caller: Caller) -> Listing:
+        began, error = time.perf_counter(), ""
+        try:
+            return await self._fetch(caller)
+        except BaseException as failure:
+            error = type(failure).__name__
+            raise
+        finally:
+            RECORD.get().note_work("read listing", began, error, self._name)
 
     async def _wait_for_lister(self) -> str:
         """Wait until the replica that lists is done. Return the lock where it has it no longer, or the store is
@@ -167,7 +180,7 @@ class SharedListing:
         digest = ""
         renewing = asyncio.create_task(self._renew(token))
         try:
-            listing = await self._fetch(caller)
+            listing = await self._ask(caller)
             self._digest = listing.digest
             # Of one that they cannot have, the others would list each its own, and tell the others again.
             if listing.methods and await self._keep(listing):

@@ -34,7 +34,7 @@ from gateway.signing import read_secrets
 from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
-from gateway.telemetry import audit, logs
+from gateway.telemetry import audit, logs, tracing
 from gateway.telemetry.metrics import Snapshot, render, snapshot
 from gateway.web.admin import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.public import Origins, PublicHandler
@@ -179,16 +179,19 @@ class Server:
         await self._store.close()
         if self.settings.telemetry.audit.to:
             audit.stop()
+        if self.settings.telemetry.traces != "off":
+            await asyncio.to_thread(tracing.stop)
 
     async def _open_store(self) -> None:
-        """Open the audit and the store that the settings name. Raises :class:`ConfigError`."""
+        """Open the audit, the traces and the store that the settings name. Raises :class:`ConfigError`."""
         try:
             audit.start(self.settings.telemetry.audit)
+            tracing.start(self.settings.telemetry)
             self._store = self._given_store or make_store(self.settings.store)
             await self._store.open()
         except StoreFault as fault:
             raise ConfigError([f"store.url: {fault}"]) from None
-        except audit.AuditFault as fault:
+        except audit.TelemetryFault as fault:
             raise ConfigError([str(fault)]) from None
 
     async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:

@@ -134,13 +134,17 @@ class ServerSettings(Section):
         return f"port and admin_port are both {self.port}: they must differ" if same else ""
 
 
+_OFF_AND_ON: Final = BeforeValidator(lambda value: ("off", "on")[value] if isinstance(value, bool) else value)
+"""Take the words off and on, which YAML reads as booleans."""
+
+
 class Log(Section):
     """Log of requests, the start and refreshes, to standard error: a line each, as text on a terminal, else as JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
-    requests: Annotated[
-        Literal["off", "failures", "all"], BeforeValidator(lambda value: "off" if value is False else value)
-    ] = knob("all", "Requests that have a line, at level info: none, those that failed, or all.")
+    requests: Annotated[Literal["off", "failures", "all"], _OFF_AND_ON] = knob(
+        "all", "Requests that have a line, at level info: none, those that failed, or all."
+    )
 
 
 class AuditSettings(Section):
@@ -166,6 +170,11 @@ class Telemetry(Section):
 
     log: Log = knob(Log, "Log, to standard error: text on a terminal, JSON elsewhere.")
     audit: AuditSettings = knob(AuditSettings, "Who called which tool, and what came of it.")
+    traces: Annotated[Literal["off", "on", "content"], _OFF_AND_ON] = knob(
+        "off",
+        "Traces with OpenTelemetry: none, spans, or spans with the beginning of arguments and results, secrets masked. "
+        "The OTEL_* variables say all else. Needs the extra otel.",
+    )
 
 
 class Limits(Section):

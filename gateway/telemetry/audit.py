@@ -21,6 +21,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from gateway import jsonrpc
 from gateway.errors import AuditUnavailable
 from gateway.settings.server import AuditSettings
+from gateway.telemetry import record as records
 from gateway.telemetry.logs import Lines
 from gateway.telemetry.record import CALL, OK, SINKS, Record, new_id
 from gateway.telemetry.trace_context import trace_id
@@ -38,6 +39,8 @@ _SECRET_NAME: Final = re.compile(
 )
 _SIGNED_TOKEN: Final = re.compile(r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]*")
 """A signed token (RFC 7515 §3.1), wherever it stands in a text."""
+EXCERPT: Final = 1024
+"""Bytes of a call's arguments, or of its result, in a span."""
 
 Shown: TypeAlias = Literal["none", "digest", "named", "all"]
 
@@ -84,6 +87,8 @@ class Audit:
         """Write the line ``begun`` of a call that is about to be sent. Raise :class:`AuditUnavailable` where that
         fails, or takes longer than :data:`WRITE_TIMEOUT`."""
         record.call_id = new_id()
+        if records.decide is not None:
+            records.decide(record)  # before the line, which has the id of the trace
         line = _encode(_call("begun", record))
         try:
             async with asyncio.timeout(WRITE_TIMEOUT):
@@ -150,13 +155,13 @@ active: Audit | None = None
 """The audit of this process, if there is one. Each call looks at it, so it is read without a function."""
 
 
-class AuditFault(Exception):
-    """Raised where the audit cannot be written at the start. Its text names the knob and the remedy."""
+class TelemetryFault(Exception):
+    """Raised where the audit or the traces cannot start. Its text names the knob, or the variable, and the remedy."""
 
 
 def start(knobs: AuditSettings) -> None:
     """Have every record that ends from now on reach the audit of these settings, if they name one. Raises
-    :class:`AuditFault`."""
+    :class:`TelemetryFault`."""
     global active
     if knobs.to is None:
         return
@@ -164,7 +169,7 @@ def start(knobs: AuditSettings) -> None:
     try:
         active = Audit(knobs.to, knobs.arguments, required=knobs.required)
     except OSError as error:
-        raise AuditFault(
+        raise TelemetryFault(
             f"telemetry.audit.to: {knobs.to}: {_reason(error)}. Name a file that this user may write, in a folder that "
             "exists, on a disk with room"
         ) from None
@@ -268,6 +273,18 @@ def _clean(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_clean(member) for member in value]
     return _SIGNED_TOKEN.sub(MASK, value) if isinstance(value, str) else value
+
+
+def excerpt(value: Any) -> str:
+    """Return the beginning of a value as JSON, cleaned as in the audit: :data:`EXCERPT` bytes. Of a large one it is the
+    size, and of one that is no JSON nothing."""
+    try:
+        raw = jsonrpc.encode(value)
+    except (TypeError, ValueError):
+        return ""
+    if len(raw) > MAX_ARGUMENTS:
+        return f"({len(raw)} bytes)"
+    return jsonrpc.encode(_clean(jsonrpc.decode(raw)))[:EXCERPT].decode("utf-8", "ignore")
 
 
 def _open(path: str) -> int:

@@ -54,6 +54,7 @@ HOMES = {
     "tomlkit": ("cli.client_entries",),
     "redis": ("store",),
     "prometheus_client": ("telemetry.metrics", "telemetry.figures"),
+    "opentelemetry": ("telemetry.spans",),
     "pydantic": ("settings", "units", "config.source", "cli.config_reference"),
 }
 EVERYWHERE = {"msgspec.Struct", "msgspec.field", "msgspec.structs", "msgspec.UNSET", "msgspec.UnsetType"}
@@ -61,6 +62,7 @@ EVERYWHERE = {"msgspec.Struct", "msgspec.field", "msgspec.structs", "msgspec.UNS
 WITHIN_FUNCTIONS = {
     ("gateway.cli.options", "uvloop"),
     ("gateway.store.choice", "gateway"),
+    ("gateway.telemetry.tracing", "gateway"),
     ("gateway.listing.static", "jsonschema"),
     ("gateway.listing.static", "referencing"),
 }
