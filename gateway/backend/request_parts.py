@@ -67,7 +67,10 @@ class RequestParts(Struct, eq=False):
         """Return the params of a call with those of the credential. Params by position get no named ones."""
         if self.arguments and not isinstance(params, list):
             given = params or {}
-            params = {**given, **{name: _joined(value, given.get(name)) for name, value in self.arguments.items()}}
+            params = {**given, **self.arguments}
+            for name, value in self.arguments.items():
+                if isinstance(value, list) and isinstance(given.get(name), list):
+                    params[name] = [*value, *given[name]]  # a list stands before the caller's own
         if not self.params:
             return params
         return [*self.params, *(params if isinstance(params, list) else [] if params is None else [params])]
@@ -76,8 +79,3 @@ class RequestParts(Struct, eq=False):
         """Return whether an error means that the backend does not accept these parts."""
         words = f"{error.message} {error.data}" if self.refusing_errors else ""
         return any(one in words if isinstance(one, str) else one == error.code for one in self.refusing_errors)
-
-
-def _joined(value: Any, given: Any) -> Any:
-    """Return a fixed argument; a list stands before the caller's own."""
-    return [*value, *given] if isinstance(value, list) and isinstance(given, list) else value

@@ -1,7 +1,4 @@
-"""Measure what JSON can cost its reader: its numbers before it is decoded, its depth and members before or after that.
-
-The JSON engine is in :mod:`gateway.jsonrpc`. Nothing here depends on it, except the numbers that it is slow at.
-"""
+"""Measure what JSON can cost its reader: its numbers before it is decoded, its depth and members before or after."""
 
 import re
 from itertools import accumulate
@@ -54,11 +51,8 @@ def value_cost(raw: bytes) -> int:
 
 
 def has_slow_numbers(raw: bytes | memoryview) -> bool:
-    """Return whether a JSON text may have numbers with an exponent of three digits. False is certain.
-
-    The engine takes 8 µs for ``1e300``, twenty times what Python takes: a mebibyte of them would hold the loop for more
-    than a second.
-    """
+    """Return whether a JSON text may have numbers with an exponent of three digits. False is certain. The engine takes
+    8 µs for ``1e300``, twenty times what Python takes: a mebibyte of them would hold the loop for over a second."""
     return _has_long_exponents(bytes(raw).translate(_SHAPE, _SIGNS))
 
 
@@ -69,8 +63,8 @@ def may_have_huge_numbers(raw: bytes) -> bool:
 
 
 def _has_long_exponents(shape: bytes) -> bool:
-    """Tell it of a text in which all digits are alike, and all that stands before a number. The first search takes
-    0.5 ms for a mebibyte and clears most texts, but not identifiers of hexadecimal digits. The second one does."""
+    """Search a text in which all digits are alike, and all that stands before a number. The first search takes 0.5 ms
+    for a mebibyte and clears most texts, but not identifiers of hexadecimal digits. The second one does."""
     return _LONG_EXPONENT in shape and _LONG_NUMBER.search(b" " + shape) is not None
 
 

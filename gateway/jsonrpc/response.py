@@ -122,11 +122,8 @@ def parse_large_response(
 
 
 def _result_as_written(raw: bytes, id: str | int) -> Raw | None:
-    """Return the result of a response, without line breaks, or None for a response that has to be decoded to be judged.
-
-    Malformed JSON, lone surrogates included, is found here. Where bytes are not UTF-8, or where there may be too large
-    numbers or too many levels, only the values tell.
-    """
+    """Return the result of a response, without line breaks, or None for a response that has to be decoded to be judged:
+    bytes that are not UTF-8 or not sound JSON, and what may have too large numbers or too many levels."""
     if b"\\" in raw and any(escape in raw for escape in _ESCAPES):
         return None
     if may_have_huge_numbers(raw) or may_nest_deeper(raw, MAX_SHOWN_DEPTH):

@@ -76,11 +76,8 @@ def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
 
 
 def _structured_content(tool: Tool, value: Any, shape: ResultShape, *, is_object: bool = False) -> dict[str, Any]:
-    """Return the member ``structuredContent``, or ``{}`` where there is none. ``value`` may be its JSON.
-
-    Where the revision requires an object, another value is wrapped as ``{"result": …}``, as its output schema is
-    (:mod:`~gateway.mcp.content`). Without an output schema it is left out.
-    """
+    """Return the member ``structuredContent``, or ``{}`` where there is none. ``value`` may be its JSON. Where the
+    revision requires an object, another value is wrapped as its output schema is, and left out without one."""
     if not shape.structured:
         return {}
     if shape.objects_only and tool.output_schema is not None and not is_object_schema(tool.output_schema):
@@ -206,11 +203,8 @@ def wrap_schema(schema: dict[str, object]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class ToolProjector:
-    """Project tools to the members that a revision knows (``Tool`` in its schema.ts).
-
-    ``objects_only`` wraps an output schema whose root is not an object, as results are wrapped. Pages are cached by
-    ``key``: revisions with an equal projection share them.
-    """
+    """Project tools to the members that a revision knows (``Tool`` in its schema.ts). ``objects_only`` wraps an output
+    schema whose root is not an object, as results are wrapped. Revisions with an equal ``key`` share cached pages."""
 
     annotations: bool = True
     titles: bool = True

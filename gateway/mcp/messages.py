@@ -108,11 +108,8 @@ async def answers_to(
     items: Sequence[Any], answer: Callable[[Any, BatchBudget], Awaitable[bytes | None]], max_response: int
 ) -> bytes | None:
     """Answer the messages of a batch one after the other. Return the JSON array of their responses, None without any.
-
-    Each message has a record of its own. ``answer`` returns the response to one message, None for a notification; it
-    passes results through the budget.
-    Raise :class:`BadMessage` for too many messages or none, before the first is answered.
-    """
+    ``answer`` returns the response to one message, None for a notification; it passes results through the budget. Raise
+    :class:`BadMessage` for too many messages or none, before the first is answered."""
     if not 0 < len(items) <= MAX_BATCH:
         raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
     budget = BatchBudget(max_response)

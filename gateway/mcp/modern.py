@@ -227,10 +227,8 @@ class Modern:
 async def _notices(
     subscriptions: Subscriptions, epoch: int, streams: StreamLimit, caller: Caller, id: Id, *, tools: bool
 ) -> Events:
-    """Yield the acknowledgement, notifications and keep-alives, and the result when the gateway ends the stream.
-
-    A stream stays open for hours: it must not hold a service that a reload swapped.
-    """
+    """Yield the acknowledgement, notifications and keep-alives, and the result when the gateway ends the stream. It
+    stays open for hours: it must not hold a service that a reload swapped."""
     meta = {META_SUBSCRIPTION: id}
     accepted = {"toolsListChanged": True} if tools else {}
     with streams.hold_stream(caller):

@@ -143,11 +143,8 @@ class Operations:
         patience: float | None = None,
     ) -> ToolPage:
         """Return a page of tools, the first where ``cursor`` is None. ``patience`` is the longest wait in seconds where
-        no listing is cached.
-
-        Raise as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
-        :class:`~gateway.errors.CatalogUnavailable`.
-        """
+        no listing is cached. Raise as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
+        :class:`~gateway.errors.CatalogUnavailable`."""
         after = None
         self._access.check_list(caller)
         if cursor is None:

@@ -69,11 +69,9 @@ class Store(Protocol):
         ...
 
     def permit(self, key: str, rate: float, burst: int) -> Permit:
-        """Return a handle on the permits of a key: ``rate`` per second, at most ``burst`` at once. It may be kept.
-
-        All handles of one key share what was taken, also those with another rate or burst. After a change of the rate a
-        caller without permits waits at the new rate, and at most as long as after a whole new burst.
-        """
+        """Return a handle on the permits of a key: ``rate`` per second, at most ``burst`` at once. It may be kept. All
+        handles of one key share what was taken, also those with another rate or burst. After a change of the rate a
+        caller without permits waits at the new rate, and at most as long as after a whole new burst."""
         ...
 
     async def get(self, key: str) -> bytes | None:

@@ -247,7 +247,6 @@ class Link:
         return self._server.id not in ("", server.id)
 
     async def _tell(self, server: RedisProcess) -> None:
-        """Do what is to be done each time that Redis is found."""
         await self._returned(self._is_other(server))
         if not self.unavailable:  # else it may not know all yet
             self._server = server
