@@ -77,9 +77,6 @@ class Pins:
 
     by_method: Mapping[str, Pin]
 
-    def __repr__(self) -> str:
-        return f"<Pins of {len(self.by_method)} methods>"
-
     def admits(self, method: str) -> bool:
         return method in self.by_method
 

@@ -28,13 +28,12 @@ def config() -> None:
 @click.option("--origin", is_flag=True, help="Say where each value comes from: file and line, variable, or --set.")
 def show(source: ConfigSource, origin: bool, **_: Any) -> None:
     """Print each knob that is set, with its value. Secrets are masked."""
-    rows = [(_name(path), _shown(path, value), path) for path, value in _set_values(source.layers.tree)]
-    if not origin:
-        return report.say(*(f"{name} = {value}" for name, value, _ in rows))
-    origins = source.layers.origins_of([path for _, _, path in rows])
-    texts = [f"{name} = {value}" for name, value, _ in rows]
-    width = max(map(len, texts), default=0)
-    return report.say(*(f"{text:{width}}  # {where}" for text, where in zip(texts, origins, strict=True)))
+    found = dict(_set_values(source.layers.tree))
+    texts = [f"{'.'.join(map(str, path))} = {_shown(path, value)}" for path, value in found.items()]
+    if origin:
+        width, origins = max(map(len, texts), default=0), source.layers.origins_of([*found])
+        texts = [f"{text:{width}}  # {where}" for text, where in zip(texts, origins, strict=True)]
+    report.say(*texts)
 
 
 @config.command()
@@ -73,26 +72,19 @@ def _differences(old: Settings, new: Settings) -> Iterator[str]:
 def _rows(settings: Settings) -> dict[str, str]:
     """Return each value as it is shown, by its knob."""
     values = _set_values(settings.model_dump(mode="json", by_alias=True))
-    return {_name(path): _shown(path, value) for path, value in values}
+    return {".".join(map(str, path)): _shown(path, value) for path, value in values}
 
 
 def _set_values(tree: Any, path: tuple[Key, ...] = ()) -> Iterator[tuple[tuple[Key, ...], Any]]:
     """Yield path and value of each knob that is set. What is JSON or secret is one value."""
     knob = find_knob(path)
-    members = tree.items() if isinstance(tree, dict) else enumerate(tree) if _is_list_of_maps(tree) else ()
+    has_maps = isinstance(tree, list) and tree and all(isinstance(item, dict) for item in tree)
+    members = tree.items() if isinstance(tree, dict) else enumerate(tree) if has_maps else ()
     if path and (not members or (knob is not None and (knob.is_secret or knob.is_json))):
         yield path, tree
         return
     for key, value in members:
         yield from _set_values(value, (*path, key))
-
-
-def _is_list_of_maps(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
-
-
-def _name(path: tuple[Key, ...]) -> str:
-    return ".".join(map(str, path))
 
 
 def _shown(path: tuple[Key, ...], value: Any) -> str:

@@ -54,10 +54,6 @@ class Conversation:
         self._initialize: dict[str, Any] | None = None
         self._session: str | None = None
 
-    def __repr__(self) -> str:
-        session = "with a session, " if self._session else ""
-        return f"<Conversation {session}{len(self._requests)} under way>"
-
     async def receive(self, line: bytes | None) -> None:
         """Read one line; None stands for one that was too long. The response to a request follows later."""
         if line is not None and not line.strip():

@@ -17,21 +17,6 @@ from gateway.settings.server import Limits, ServerSettings, Telemetry
 from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit
 from gateway.settings.store import StoreSettings
 
-__all__ = [
-    "CatalogSettings",
-    "Credentials",
-    "CustomListing",
-    "Issuer",
-    "ListingCredentials",
-    "Params",
-    "Send",
-    "ServiceSettings",
-    "Settings",
-    "ToolOverride",
-    "is_loopback",
-]
-
-
 _NO_SERVICE: Final = (
     "must name at least one service, {crm: {backend: {url: https://crm.example.com/jsonrpc}}}; or leave it out, for "
     "one service whose sections stand at the top level"

@@ -68,9 +68,6 @@ class Audit:
         self._lines = Lines(self._descriptor, self._lost_line, shares=is_pipe)
         self._writer = ThreadPoolExecutor(1, "audit")
 
-    def __repr__(self) -> str:
-        return f"<Audit to {self._to}, {self.lost} lines lost>"
-
     @property
     def lost(self) -> int:
         """Return how many lines could not be written."""

@@ -21,6 +21,7 @@ auth:
 catalog:
   tools:
     books.get: {timeout: 5s}
+  include: []
 """
 
 
@@ -48,6 +49,7 @@ async def test_each_value_has_its_file_and_line_its_variable_or_its_option(file:
         "auth.issuers.0.issuer = https://login.example.com": f"{file}:10",
         'auth.issuers.0.audiences = ["one","two"]': f"{file}:11",
         "catalog.tools.books.get.timeout = 5s": f"{file}:14",
+        "catalog.include = []": f"{file}:15",
         "catalog.ttl = 30s": "GATEWAY__CATALOG__TTL",
         "limits.discovery = 5/minute": "--set limits.discovery",
     }
