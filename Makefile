@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak conformance clients config image lock
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,17 @@ REPLICAS ?= 1
 soak: $(VENV)/.dev ## mixed traffic for ten minutes while one thing after the other fails; MINUTES=2 for fewer; REPLICAS=2
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --replicas $(REPLICAS)
 
+observe-test: observe-services ## cause each failure, and see its alert arrive at Alertmanager once (4 minutes); ALERT="store" for some
+	$(BIN)/python -m tests.observe $(ALERT)
+
+FACTOR ?= 1
+observe: observe-services ## a gateway with Prometheus and Alertmanager, to look at; FACTOR=60 makes a minute of the rules a second
+	@$(BIN)/python -m tests.observe.show $(FACTOR)
+
+.PHONY: observe-services
+observe-services: $(VENV)/.dev
+	@bash tests/install.sh observe
+
 image: $(VENV)/.dev ## build the container image twice, look into it, and run it (2 minutes)
 	@bash tests/install.sh $(BIN)/python image
 	$(BIN)/python -m tests.image
@@ -76,6 +87,7 @@ config: $(VENV)/.run ## write the files and tables that derive from gateway/sett
 	$(BIN)/python -m gateway schema --format markdown > docs/configuration.md
 	$(BIN)/python -m gateway schema --format dialects > docs/dialects.md
 	$(BIN)/python -m tests.error_table
+	$(BIN)/python -m tests.monitoring
 	$(BIN)/python -m tests.log_page
 	$(BIN)/python -m tests.metrics_table
 	cp config/gateway.yaml deploy/kubernetes/base/gateway.yaml

@@ -4,8 +4,6 @@ The handler is the same as on our own port: it gets our :class:`HttpRequest`, an
 also limits what clients may cost while they send a request or read a response.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

@@ -9,8 +9,6 @@ MCP reserves -32768..-32000 (2026-07-28, basic/index "Error codes"), so a code o
 are written for the caller: they never hold a backend's host, a stack trace or a token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,8 +1,6 @@
 """Limit each caller: rates of listings and calls, which replicas share through the store, and numbers of open streams
 and of calls under way."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,21 +63,14 @@ class Rate:
 
 class Quota(Struct):
     """Hold what is left of a rate: ``left`` calls now, and the whole burst after ``full_in`` seconds. ``wait`` is the
-    time in seconds after which a refused call may come again; 0 where the call was not refused."""
+    time in seconds after which a refused call may come again; 0 where the call was not refused. ``headers`` tell the
+    client (draft-ietf-httpapi-ratelimit-headers-10 §3 and §4, RFC 9110 §10.2.3)."""
 
     rate: Rate
     left: int
     full_in: int
-    wait: int = 0
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Return the headers for the client (draft-ietf-httpapi-ratelimit-headers-10 §3 and §4, RFC 9110 §10.2.3)."""
-        rate = self.rate
-        headers = {"RateLimit-Policy": rate.policy, "RateLimit": f'"{rate.name}";r={self.left};t={self.full_in}'}
-        if self.wait:
-            headers["Retry-After"] = str(self.wait)
-        return headers
+    wait: int
+    headers: dict[str, str]
 
     @property
     def fault(self) -> CallLimited:
@@ -107,7 +98,7 @@ class CallBudget:
         """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.
         Then the other rate may have been spent for nothing."""
         permit = self._permit(self._per_caller, caller.principal is not None, caller.key)
-        quota = _quota(self._per_caller, permit, await permit.take())
+        quota = await _take(self._per_caller, permit)
         if tool.limit is not None and not quota.wait:
             quota = await self.spend_tool(caller, tool) or quota
         return quota
@@ -118,7 +109,7 @@ class CallBudget:
             return None
         rate = read_rate(tool.limit, "tool")
         permit = self._permit(rate, caller.principal is not None, caller.key, tool.method)
-        quota = _quota(rate, permit, await permit.take())
+        quota = await _take(rate, permit)
         return quota if quota.wait else None
 
     def _new_permit(self, rate: Rate, by_token: bool, *whose: str) -> Permit:
@@ -135,11 +126,15 @@ def read_rate(text: str, name: str) -> Rate:
     return Rate(name, count, period, min(burst, count) if name == "tool" else burst, policy)
 
 
-def _quota(rate: Rate, permit: Permit, wait: float) -> Quota:
+async def _take(rate: Rate, permit: Permit) -> Quota:
+    wait = ceil(await permit.take())
+    left, seconds = permit.remaining()
+    full_in = ceil(seconds)
+    headers = {"RateLimit-Policy": rate.policy, "RateLimit": f'"{rate.name}";r={left};t={full_in}'}
     if wait:
         RECORD.get().note_limit("tool" if rate.name == "tool" else "invocation")
-    left, full_in = permit.remaining()
-    return Quota(rate, left, ceil(full_in), ceil(wait))
+        headers["Retry-After"] = str(wait)
+    return Quota(rate, left, full_in, wait, headers)
 
 
 class ConcurrencyLimit:
@@ -148,9 +143,6 @@ class ConcurrencyLimit:
     def __init__(self) -> None:
         self.most: float = inf
         self._held: dict[str, int] = {}
-
-    def __repr__(self) -> str:
-        return f"<ConcurrencyLimit {self.most} each, {self.total} under way of {len(self._held)} callers>"
 
     @property
     def total(self) -> int:
@@ -195,7 +187,7 @@ class StreamLimit:
         return sum(self._open.values())
 
     def has_room(self, caller: Caller) -> bool:
-        """Tell whether the caller may open another stream."""
+        """Return whether the caller may open another stream."""
         return self._open.get(caller.key, 0) < self.most
 
     def check(self, caller: Caller) -> None:

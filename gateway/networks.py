@@ -1,7 +1,5 @@
 """Tell networks and trusted proxies from their addresses."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Sequence
 from functools import lru_cache
@@ -25,11 +23,11 @@ class AddressReader:
     """Find the caller's address behind trusted reverse proxies."""
 
     def __init__(self, trusted_proxies: Sequence[str]) -> None:
-        self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
+        self.trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
 
     def caller_address(self, peer: str, forwarded_for: Sequence[str]) -> str:
         """Return ``peer``; where it is a trusted proxy, the rightmost ``X-Forwarded-For`` address that is not."""
-        if not self._trusted or not self.trusts(peer):
+        if not self.trusts(peer):
             return peer
         hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
         for hop in reversed(hops):
@@ -43,11 +41,11 @@ class AddressReader:
         return peer
 
     def trusts(self, address: str) -> bool:
-        """Tell whether an address is a trusted proxy's."""
+        """Return whether an address is a trusted proxy's."""
         try:
             parsed = ipaddress.ip_address(address)
         except ValueError:
             return False
         if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
             parsed = parsed.ipv4_mapped
-        return any(parsed in network for network in self._trusted if network.version == parsed.version)
+        return any(parsed in network for network in self.trusted if network.version == parsed.version)

@@ -6,8 +6,6 @@ texts that the old one signed are still in use: put the new secret on top, and r
 expired.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

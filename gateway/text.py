@@ -1,8 +1,6 @@
 """Make untrusted text safe to show: bounded, and without characters that a model reads and people cannot see. Suggest
 the word that a misspelled one probably means."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import unicodedata
@@ -50,7 +48,7 @@ def printable(text: str) -> str:
 
 
 def has_hidden_characters(text: str) -> bool:
-    """Tell whether a text has characters that people cannot see."""
+    """Return whether a text has characters that people cannot see."""
     if text.isascii() and text.isprintable():
         return False
     text = text.replace("\r\n", "\n")
@@ -79,7 +77,7 @@ def _with_few_marks(run: str) -> str:
 
 @lru_cache(4096)
 def _marks(character: str) -> tuple[bool, int]:
-    """Tell whether a character begins with a letter or the like, and how many marks it has when decomposed."""
+    """Return whether a character begins with a letter or the like, and how many marks it has when decomposed."""
     classes = [unicodedata.combining(part) for part in unicodedata.normalize("NFD", character)]
     return not classes[0], sum(map(bool, classes))
 
@@ -117,7 +115,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _is_token(text: str) -> bool:
-    """Tell whether a part of a text between punctuation looks random: at least 20 characters, letters and at least
+    """Return whether a part of a text between punctuation looks random: at least 20 characters, letters and at least
     three digits. A JWT has dots, and a bot's token a colon."""
     return any(
         sum(map(str.isdigit, part)) >= _DIGITS and not part.isdigit() for part in _TOKEN.findall(unquote_plus(text))

@@ -1,7 +1,5 @@
 """Parse and format durations, sizes and rates as people write them: ``30s``, ``5m``, ``1MiB``, ``60/minute``."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Final
 

@@ -5,6 +5,7 @@
 #
 # Usage: tests/install.sh PYTHON [reach]      (the python of the project's virtual environment)
 #        tests/install.sh bench               (what `make bench` needs of Debian, and nothing else)
+#        tests/install.sh observe             (what `make observe` and `make observe-test` need, likewise)
 #        tests/install.sh PYTHON image        (what `make image` and `make lock` need, and nothing else)
 #
 # With "reach" it also installs what only `make reach` starts: more of Debian's, tests/reach/python and tests/reach/node.
@@ -21,8 +22,9 @@ quietly() {
 
 # Programs of Debian's, each with the package that has it; a file stands for a package without a program.
 DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime i2pd:i2pd monerod:monero
-mopidy:mopidy nginx:nginx-light redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon
-systemd-analyze:systemd trytond:tryton-server'
+mopidy:mopidy nginx:nginx-light prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager
+redis-server:redis-server slowhttptest:slowhttptest systemd-analyze:systemd transmission-daemon:transmission-daemon
+trytond:tryton-server'
 # kodi-bin does not run without kodi-data, and does not depend on it.
 DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
 
@@ -39,8 +41,11 @@ install_debian_packages() {
     say "updating the package lists ..."
     quietly apt-get update
   fi
-  # Debian starts what it installs, and this one would join a network of strangers. `systemctl unmask i2pd` undoes it.
-  case " ${missing[*]} " in *" i2pd "*) systemctl mask i2pd.service >/dev/null 2>&1 || true ;; esac
+  # Debian starts what it installs. i2pd would join a network of strangers, and the other two would take their ports.
+  # `systemctl unmask i2pd prometheus prometheus-alertmanager` undoes it.
+  for pair in i2pd prometheus prometheus-alertmanager; do
+    case " ${missing[*]} " in *" $pair "*) systemctl mask "$pair.service" >/dev/null 2>&1 || true ;; esac
+  done
   say "installing ${missing[*]} ..."
   quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
@@ -118,7 +123,11 @@ if [ "${2:-}" = image ]; then
   install_python_packages "$1" image
   exit
 fi
-[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image], or tests/install.sh bench"
+if [ "${1:-}" = observe ]; then
+  install_debian_packages "prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager redis-server:redis-server"
+  exit
+fi
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image], or tests/install.sh bench|observe"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)

@@ -148,9 +148,11 @@ class Program:
 
 
 @asynccontextmanager
-async def serving(url: str, *more: str) -> AsyncIterator[tuple[Program, Front]]:
-    """``serve`` before ``url``, once it has listed."""
-    async with Program("serve", *settings(url, *more)) as program, aiohttp.ClientSession() as session:
+async def serving(
+    url: str, *more: str, environ: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[tuple[Program, Front]]:
+    """``serve`` before ``url``, once it has listed; ``environ`` is added to the environment."""
+    async with Program("serve", *settings(url, *more), environ=environ) as program, aiohttp.ClientSession() as session:
         await program.logged("listing refreshed")
         yield program, Front((await program.logged("gateway started"))["port"], session)
 

@@ -4,8 +4,6 @@ No scope is needed unless the configuration or the backend's own annotations say
 request needs, so that a client asks its issuer only once (2026-07-28, authorization "Scope Challenge Handling").
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -34,8 +32,7 @@ _RANGE: Final = re.compile(r"\s*([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,3})\s*(?:;
 
 class Access:
     """Decide what callers may list and call. ``resource`` is the tokens' audience. With ``per_caller`` each has a view,
-    and with ``own_languages`` one for each of the ``languages`` that it asks for.
-    ``tool_scopes`` returns the scopes of tools that everybody may know."""
+    with ``own_languages`` one in each language. ``tool_scopes`` returns the scopes of tools that all may know."""
 
     def __init__(self, settings: Auth, resource: str = "", *, per_caller: bool, own_languages: bool = True) -> None:
         self.languages: dict[str, tuple[str, str]] = {}  # and who asked first
@@ -54,8 +51,7 @@ class Access:
 
     @property
     def supported_scopes(self) -> tuple[str, ...]:
-        """Return the scopes that a client may request: those that every client needs, and the first ones of tools. A
-        backend's scope that is not a scope token (RFC 6749 §3.3) is left out, since no issuer can grant it."""
+        """Return the scopes that a client may request: those that all need, and the first scope tokens of tools."""
         of_tools = islice(filter(SCOPE.fullmatch, self.tool_scopes()), _MAX_SCOPES)
         return self.requested_scopes((*self._list, *self._call, *of_tools))
 
@@ -69,9 +65,8 @@ class Access:
         return tuple(sorted({prefix + scope for prefix in self._prefixes for scope in scopes}))
 
     def view_of(self, principal: Principal | None, accept_language: str | None = None) -> View:
-        """Return the view whose catalog the caller sees, in the language of a header Accept-Language; beyond
-        :data:`MOST_LANGUAGES`, and :data:`MOST_LANGUAGES_OF_CALLER` new ones of one caller, the one that was asked for
-        first. Each may cost each caller a listing."""
+        """Return the view whose catalog the caller sees, in the language of a header Accept-Language. Each language may
+        cost each caller a listing: beyond the maximum numbers it is the one that was asked for first."""
         if principal is None or not self._per_caller:
             return SHARED
         language = preferred_language(accept_language[:_MAX_HEADER]) if accept_language and self._own_languages else ""
@@ -85,7 +80,7 @@ class Access:
         return View(principal.issuer, principal.subject, principal.client, principal.scopes, language)
 
     def may_enter(self, principal: Principal | None) -> bool:
-        """Tell whether a request may go on; ``principal`` is None without a token."""
+        """Return whether a request may go on; ``principal`` is None without a token."""
         return principal is not None or not self.enabled or self.anonymous != "none"
 
     def check_list(self, caller: Caller) -> None:
@@ -94,10 +89,8 @@ class Access:
             raise self._insufficient_scope(self._list)
 
     def check_call(self, caller: Caller, tool: Tool, *, lists: bool = False) -> None:
-        """Raise :class:`Unauthorized` or :class:`InsufficientScope`, with every scope that the call needs. ``lists``
-        says that the call lists tools, so that it needs the scopes of a listing too."""
-        if not self.enabled:
-            return
+        """Raise :class:`Unauthorized` or :class:`InsufficientScope`, with every scope that the call needs. For callers
+        where authentication is :attr:`enabled`."""
         principal = caller.principal
         is_open, scopes = tool.demand
         if principal is not None and not lists and self._call <= principal.scopes and scopes <= principal.scopes:
@@ -110,8 +103,8 @@ class Access:
             raise self._insufficient_scope(needed)
 
     def needs_token(self, tool: Tool, shared: Catalog | None) -> bool:
-        """Tell whether a call of the tool is refused without a token. ``shared`` is the catalog that callers without a
-        token see; where each caller has a view of its own, that catalog may lack the tool."""
+        """Return whether a call of the tool is refused without a token. ``shared`` is the catalog of such callers,
+        which may lack the tool where each caller has a view."""
         if not self.enabled:
             return False
         if self.anonymous != "open-tools" or not tool.demand[0]:

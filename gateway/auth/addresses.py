@@ -1,10 +1,8 @@
-"""Decide which addresses in an issuer's documents the gateway may connect to.
+"""Decide which addresses in an issuer's documents, which are not trusted, the gateway may connect to.
 
-The documents are not trusted. The form of an address is checked when the document is read, and so is a literal IP
-address. A host name is checked after it is resolved, and the connection goes to exactly the address that was checked.
+Forms and literal IP addresses are checked when the document is read. A host name is checked after it is resolved, and
+the connection goes to exactly the address that was checked.
 """
-
-from __future__ import annotations
 
 import ipaddress
 import re
@@ -35,8 +33,8 @@ _LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
 def check_address(url: Any, issuer: str, name: str) -> None:
-    """Check that an address in a document is an https URL, or an http URL where it and the issuer are on loopback, and
-    that an IP address in it may be connected to. ``name`` is the member's name. Raises :class:`ValueError`."""
+    """Raise :class:`ValueError` unless the member ``name`` is an https URL, or http where it and the issuer are on
+    loopback, and an IP address in it may be connected to."""
     try:
         parts = urlsplit(url)
         host, _ = (parts.hostname or "").rstrip("."), parts.port
@@ -59,8 +57,7 @@ def check_address(url: Any, issuer: str, name: str) -> None:
 
 
 def address_refusal(address: str, *, local: bool) -> str | None:
-    """Return why the gateway does not connect to an IP address, None if it may. ``local`` allows loopback. An address
-    with other addresses embedded in it counts as each of them."""
+    """Return why the gateway does not connect to an IP address, or to one embedded in it; ``local`` allows loopback."""
     try:
         literal = ipaddress.ip_address(address)
     except ValueError:
@@ -77,8 +74,7 @@ def address_refusal(address: str, *, local: bool) -> str | None:
 
 
 def reach_of_issuer(issuer: Issuer, *configured: str | None) -> Reach:
-    """Return where connections to an issuer may go. The operator chose the origins of the issuer, of its knobs and of
-    ``configured``, so these are allowed, also where a document repeats them; any other address is checked."""
+    """Return where connections to an issuer may go: to the operator's origins, else to checked addresses."""
     known = issuer.metadata
     urls = (issuer.issuer, known.jwks_uri, known.introspection_endpoint, *configured)
     refuses = partial(address_refusal, local=_on_loopback(issuer.issuer))

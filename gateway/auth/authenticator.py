@@ -1,12 +1,9 @@
 """Authenticate a request: from its headers to a principal (RFC 6750 §2.1, RFC 9449 §7.1).
 
-A token is read from the Authorization header only, one per request. Its verification is cached under the raw token,
-which its principal holds anyway, never past the token's end. Failures are cached for seconds, under the token's
-SHA-256. They are not counted against the client's address, which other clients may share. Callers get a fixed sentence;
-the reason is in the log, sampled in a flood.
+Verified tokens are cached as they are, since their principals hold them, never past their end; failures for seconds,
+under the SHA-256. Other clients may share the address, so failures do not count against it. Callers get a fixed
+sentence; the reason is in the log, sampled in a flood.
 """
-
-from __future__ import annotations
 
 import hashlib
 import re
@@ -38,15 +35,13 @@ BAD_PROOF: Final = "The DPoP proof is not valid for this request"
 _TOKEN: Final = r"[A-Za-z0-9\-._~+/]+=*"  # noqa: S105, RFC 6750 §2.1 b64token
 _CREDENTIALS = re.compile(rf"([A-Za-z0-9!#$%&'*+.^_`|~-]+) +({_TOKEN})")
 _RETRY_AFTER: Final = 5
-_LOG_LIMIT: Final = (20, 10.0)
-"""The most log lines about refused tokens, and in how many seconds."""
+_LOG_LIMIT: Final = (20, 10.0)  # the most log lines about refused tokens, and in how many seconds
 
 log = structlog.get_logger()
 
 
 class PresentedToken(NamedTuple):
-    """Hold what a request presents: the values of its Authorization and DPoP headers, its method, its path, whether
-    its query has a token, and the client's address."""
+    """Hold what a request presents: its Authorization and DPoP headers, whether its query has a token, its client."""
 
     authorization: Sequence[str]
     proofs: Sequence[str]
@@ -79,14 +74,9 @@ class Authenticator:
         self._refusal_sampler = Sampler(*_LOG_LIMIT, clock)
         self._undecidable_sampler = Sampler(*_LOG_LIMIT, clock)
 
-    def __repr__(self) -> str:
-        return (
-            f"<Authenticator {self.scheme}: {len(self._verified_tokens)} tokens, {len(self._failed_tokens)} failures>"
-        )
-
     def known_principal(self, authorization: Sequence[str]) -> Principal | None:
-        """Return the principal of a bearer token that was verified before and still holds, without waiting; None where
-        :meth:`authenticate` must decide. The query of the request must have no token."""
+        """Return the principal of a bearer token whose verification still holds, None where :meth:`authenticate` must
+        decide. The query of the request must have no token."""
         if len(authorization) != 1 or self._dpop == "require":
             return None
         value = authorization[0]
@@ -95,14 +85,12 @@ class Authenticator:
         return None if verified is None or verified.bound_key is not None else verified.principal
 
     async def authenticate(self, presented: PresentedToken) -> Principal | None:
-        """Return the principal, None where there is no token. Raises :class:`Unauthorized`,
-        :class:`MalformedAuthorization`, :class:`AuthUnavailable`."""
-        values, in_query = presented.authorization, presented.in_query
-        if in_query:
+        """Return the principal, None without a token. Raises :class:`Challenged`, :class:`AuthUnavailable`."""
+        if presented.in_query:
             raise self._malformed("A token must not be in the URL: send it in the Authorization header")
-        if not values:
+        if not presented.authorization:
             return None
-        scheme, raw = self._read_token(values)
+        scheme, raw = self._read_token(presented.authorization)
         if raw is None:
             return None
         verified = self._known_token(raw) or await self._verify_once(_digest(raw), raw, presented.address)
@@ -154,8 +142,7 @@ class Authenticator:
             self._log_refusal("token refused", str(error), address)
             raise self._unauthorized(error) from None
         except Undecidable as error:
-            more = self._undecidable_sampler.admit()
-            if more is not None:
+            if (more := self._undecidable_sampler.admit()) is not None:
                 log.warning("token cannot be verified", reason=str(error), **more)
             raise _unavailable(error.retry_after) from None
         except GatewayError:
@@ -196,8 +183,7 @@ class Authenticator:
             raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scheme="DPoP") from None
 
     def _log_refusal(self, event: str, reason: str, address: str) -> None:
-        more = self._refusal_sampler.admit()
-        if more is not None:
+        if (more := self._refusal_sampler.admit()) is not None:
             log.info(event, reason=reason, address=address, **more)
 
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:

@@ -1,9 +1,4 @@
-"""Check a token's claims: who issued it, for whom, for how long (RFC 9068 §4, RFC 8725 §3).
-
-The claims come from a JWT whose signature was verified, or from the issuer's introspection answer.
-"""
-
-from __future__ import annotations
+"""Check the claims of a verified JWT or an introspection answer: issuer, audience, time (RFC 9068 §4, RFC 8725 §3)."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,9 +20,8 @@ MAX_LIFETIME: Final = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class IssuerPolicy:
-    """Hold what is accepted from one issuer. ``audiences`` are the values that mean this service; ``implied_scopes``
-    has for a scope all that it implies; ``scope_prefix`` is what clients put before a scope when they request it;
-    ``extra_audiences`` says that a token may name other audiences too."""
+    """Hold what is accepted from one issuer. ``audiences`` mean this service; ``scope_prefix`` stands before the scopes
+    that clients request; with ``extra_audiences`` a token may name others too."""
 
     issuer: Issuer
     preset: Preset
@@ -149,8 +143,8 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
 def _check_audience(policy: IssuerPolicy, claims: Mapping[str, Any], client: str) -> None:
     preset = policy.preset
     if "aud" in claims:
-        audiences = _texts(claims["aud"])
-        if audiences is None:
+        audiences = [claims["aud"]] if isinstance(claims["aud"], str) else claims["aud"]
+        if not audiences or not isinstance(audiences, list) or not all(isinstance(one, str) for one in audiences):
             raise InvalidToken("aud is neither a string nor a list of strings")
     elif preset.audience_claim != "aud" or (policy.issuer.introspects and policy.issuer.clients):
         return  # principal_of checks the client instead
@@ -217,18 +211,8 @@ def _intern(scopes: frozenset[str]) -> frozenset[str]:
     return scopes
 
 
-def _texts(value: Any) -> list[str] | None:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return value
-    return None
-
-
-# Find audiences that several services accept: each service is a protected resource of its own.
 def shared_audience_faults(services: Iterable[ServiceSettings]) -> Iterator[str]:
-    """Yield a fault for each audience of an issuer that several services accept, unless all of them set
-    ``auth.shared_audience``. For an issuer that names a client in place of the audience, the client's id counts."""
+    """Yield a fault for each audience or client that services share without ``auth.shared_audience`` in all."""
     services_by_audience: dict[tuple[str, str], list[ServiceSettings]] = {}
     for service in services:
         for issuer in service.auth.active_issuers:

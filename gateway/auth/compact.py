@@ -1,11 +1,9 @@
 """Parse the compact form of a signed token (RFC 7515 §3.1), strictly, before any cryptography.
 
-A lenient parser accepts several spellings of a token (padding, stray bits), or reads it in several ways (duplicate
-members). Then a cache or another parser may disagree with it. So a token is three segments of canonical base64url
-without padding; UTF-8 without byte order mark or surrogates; objects without duplicate members, at most 16 deep.
+Several spellings or readings of one token would let a cache or another parser disagree. So a token is three segments
+of canonical base64url without padding; UTF-8 without byte order mark or surrogates; objects without duplicate members,
+at most 16 deep.
 """
-
-from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -19,8 +17,7 @@ from gateway.jsonrpc.bounds import is_deeper_than
 
 
 class InvalidToken(Exception):
-    """Raised for a token that is not accepted. The text says why, for the log alone, and never quotes the token's
-    values. The caller gets one fixed sentence, so that it cannot probe."""
+    """Raised for a token that is not accepted. The text is for the log alone, and quotes no value of the token."""
 
     def __init__(self, reason: str, *, expired: bool = False) -> None:
         super().__init__(reason)
@@ -32,8 +29,7 @@ class InvalidProof(Exception):
 
 
 class Undecidable(Exception):
-    """Raised where a token cannot be verified now: no keys, or no response of the issuer. ``retry_after`` is seconds.
-    The text is for the log alone."""
+    """Raised where a token cannot be verified now; the text is for the log alone. ``retry_after`` is seconds."""
 
     def __init__(self, reason: str, retry_after: int = 5) -> None:
         super().__init__(reason)
@@ -86,7 +82,7 @@ class CompactToken:
 
 
 def has_jwt_form(raw: str) -> bool:
-    """Tell whether a token has the outer form of a JWT, rather than being opaque."""
+    """Return whether a token has the outer form of a JWT, rather than being opaque."""
     return _FORM.fullmatch(raw) is not None and raw.startswith("eyJ")  # a JSON object, {", in base64url
 
 

@@ -1,9 +1,5 @@
-"""Check proofs of possession (RFC 9449 §4.3): a token that is bound to a key needs a proof for each request.
-
-A proof is signed with that key, and is valid once, for a minute. Used ones are kept in the store that replicas share.
-"""
-
-from __future__ import annotations
+"""Check proofs of possession (RFC 9449 §4.3): a token that is bound to a key needs a proof for each request, valid
+once, for a minute. The store that replicas share has the used ones."""
 
 import hashlib
 import time

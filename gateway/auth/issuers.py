@@ -1,7 +1,5 @@
 """Keep what a service knows of its issuers: their keys, HTTP clients to reach them, and verifiers of their tokens."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import deque
@@ -20,15 +18,10 @@ from gateway.http_client.response import OutboundError
 from gateway.http_client.session import Outbound
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Credentials, Issuer
-from gateway.telemetry.record import RECORD
+from gateway.telemetry.record import INTROSPECTION, RECORD
 
-# Verify opaque tokens by asking their issuer (RFC 7662).
-#
-# A token is sent only to its issuer's endpoint. The answer is checked by the same rules as signed claims. A revoked
-# token is noticed once the cached answer has expired.
-#
-# Anybody can invent opaque tokens, so the requests to the issuer are bounded, at once and in a second. Beyond the
-# bounds the answer is 503 with Retry-After, never that the token is bad.
+# Verify opaque tokens by asking their issuer (RFC 7662). Anybody can invent some, so the requests are bounded: beyond
+# the bounds the answer is 503 with Retry-After, never that the token is bad.
 MAX_UNDER_WAY: Final = 16
 """Requests to one issuer at the same time."""
 MAX_PER_SECOND: Final = 50
@@ -102,23 +95,24 @@ class IntrospectionVerifier:
     async def _introspect(self, raw: str) -> dict[str, Any]:
         # Google's tokeninfo is older than RFC 7662: other names, no active, and status 400 for a bad token.
         form = {"access_token": raw} if self._is_google else {"token": raw, "token_type_hint": "access_token"}
-        began = time.perf_counter()
+        began, failed = time.perf_counter(), "unavailable"
         try:
-            answer = await self._client.post(form)
+            status, claims = await self._client.post(form)
+            failed = "" if status < 500 else str(status)
         except (FetchFailed, OutboundError) as error:
             raise self._undecidable(str(error)) from None
         finally:
-            RECORD.get().note_introspection(time.perf_counter() - began)
-        if self._is_google and answer.status == 400:
+            RECORD.get().note_work(INTROSPECTION, began, failed)
+        if self._is_google and status == 400:
             raise InvalidToken("the issuer says that it is not active")
-        if answer.status != 200:
-            raise self._undecidable(f"introspection: HTTP {answer.status}")
-        claims = answer.members
+        if status != 200:
+            raise self._undecidable(f"introspection: HTTP {status}")
         if claims is None:
             raise self._undecidable("introspection: the answer is not a JSON object")
         self._keys.problem.set("")
-        if self._is_google:
-            return _with_numeric_times(claims)
+        if self._is_google:  # which sends exp as a string
+            exp = claims.get("exp")
+            return {**claims, "exp": int(exp)} if isinstance(exp, str) and exp.isdecimal() and len(exp) < 16 else claims
         if claims.get("active") is not True:
             raise InvalidToken("the issuer says that it is not active")
         return claims
@@ -129,15 +123,9 @@ class IntrospectionVerifier:
         return Undecidable(reason, _RETRY_AFTER)
 
 
-def _with_numeric_times(claims: dict[str, Any]) -> dict[str, Any]:
-    """Return Google's claims with ``exp`` as a number, which Google sends as a string."""
-    exp = claims.get("exp")
-    return {**claims, "exp": int(exp)} if isinstance(exp, str) and exp.isdecimal() and len(exp) < 16 else claims
-
-
 def _check_token_use(claims: Mapping[str, Any]) -> None:
-    """Check that it is an access token. To some issuers a refresh token is active too, for the same audience, and only
-    these members tell it apart (token_use is Ory's). Raises :class:`InvalidToken`."""
+    """Raise :class:`InvalidToken` unless it is an access token. To some issuers a refresh token is active too, for the
+    same audience, and only these members tell it apart (token_use is Ory's)."""
     for name in ("token_use", "token_type"):
         use = claims.get(name)
         if isinstance(use, str) and _OTHER_USE.search(use):
@@ -149,9 +137,8 @@ def _check_token_use(claims: Mapping[str, Any]) -> None:
 
 
 class Issuers:
-    """Hold the keys and the HTTP client of each issuer, by its identifier. With ``auth.mode: off`` there are no keys,
-    and one client for the configured token endpoint. A service and the one that replaces it in a reload may share this.
-    ``token_endpoint`` is the configured one, or None. Raises :class:`OSError` where a CA file cannot be used."""
+    """Hold the keys and the HTTP client of each issuer; without issuers, one client for ``token_endpoint``. A service
+    and its successor may share this. Raises :class:`OSError` where a CA file cannot be used."""
 
     def __init__(self, issuers: Sequence[Issuer], token_endpoint: str | None) -> None:
         self.outbounds: dict[str, Outbound] = {}
@@ -164,9 +151,6 @@ class Issuers:
         self._users = 1
         if not issuers:
             self.outbounds[""] = Outbound(connections=20)
-
-    def __repr__(self) -> str:
-        return f"<Issuers {', '.join(self.keys) or 'none'}: {self.unready() or 'ready'}>"
 
     def start(self) -> None:
         """Fetch keys and keep them fresh, once for all services that share them."""
@@ -212,7 +196,6 @@ class Issuers:
         return endpoint_url
 
     def outbound(self) -> Outbound:
-        """Return the HTTP client of the first issuer."""
         return next(iter(self.outbounds.values()))
 
     def shared(self) -> Self:

@@ -1,11 +1,8 @@
 """Fetch and keep the keys of one issuer.
 
-They are refreshed in the background before they expire. An unknown ``kid`` causes a fetch at once, but at most one per
-cooldown, and never two at a time. A failed or invalid answer replaces nothing: the known keys serve for a bounded time,
-and after that tokens cannot be verified (503). Nothing blocks the event loop.
+They are refreshed in the background before they expire, and for an unknown ``kid`` once per cooldown. A failure
+replaces nothing: the known keys serve for a bounded time, and after that tokens cannot be verified (503).
 """
-
-from __future__ import annotations
 
 import asyncio
 import re
@@ -50,13 +47,12 @@ class FetchFailed(Exception):
 
 
 class IssuerKeys:
-    """Keep the metadata and the keys of one issuer. ``clock`` is monotonic seconds. ``generation`` changes with the
-    keys: a token that was verified with another one has to be verified again."""
+    """Keep the metadata and the keys of one issuer. ``clock`` is monotonic seconds. Tokens that were verified with
+    another ``generation`` of keys have to be verified again."""
 
     def __init__(self, issuer: Issuer, outbound: Outbound, clock: Callable[[], float] = time.monotonic) -> None:
         self.issuer = issuer
-        self.published = issuer.issuer
-        """The issuer as its own metadata name it, once they were read."""
+        self.published = issuer.issuer  # the issuer as its own metadata name it, once they were read
         self.generation = 0
         self.first_attempt_over = asyncio.Event()
         """Set once the keys were fetched for the first time, or could not be."""
@@ -68,16 +64,11 @@ class IssuerKeys:
         self._fetched_at = 0.0
         self._refresh_at = 0.0
         self._failures = 0
-        self.failure = "its keys have not been fetched yet"
-        """Why the last attempt failed; empty after a good one."""
+        self.failure = "its keys have not been fetched yet"  # why the last attempt failed; empty after a good one
         self._unknown_kid_asked_at: float | None = None
         self._flights = SingleFlight[str, None]()
         self._metadata_retry_at = 0.0
         self._metadata_failure = ""
-
-    def __repr__(self) -> str:
-        known = "no" if self.keys is None else len(self.keys.keys)
-        return f"<IssuerKeys {self.issuer.issuer}: {known} keys, failures={self._failures} {self.failure}>"
 
     @property
     def keys(self) -> KeySet | None:
@@ -99,7 +90,9 @@ class IssuerKeys:
                 await self._await_fetch()
             keys = self.keys
         if keys is None:
-            raise Undecidable(f"{self.issuer.issuer}: {self.failure}", self._retry_after())
+            raise Undecidable(
+                f"{self.issuer.issuer}: {self.failure}", max(1, round(self._refresh_at - self._clock() + 0.5))
+            )
         found = keys.candidates(kid, alg)
         # A known kid with another alg is a bad token, not a new key.
         if not found and kid is not None and kid not in keys.kids and await self._fetch_for_unknown_kid():
@@ -123,11 +116,10 @@ class IssuerKeys:
             await self.get_metadata()
 
     async def refresh_forever(self) -> None:
-        """Refresh in the background, until cancelled."""
         await keep_fresh(self.refresh, lambda: self._refresh_at - self._clock())
 
     async def _fetch_for_unknown_kid(self) -> bool:
-        """Tell whether a fetch for an unknown kid was allowed, and over in time."""
+        """Return whether a fetch for an unknown kid was allowed, and over in time."""
         if _KEYS not in self._flights:
             now = self._clock()
             if self._unknown_kid_asked_at is not None and now - self._unknown_kid_asked_at < COOLDOWN:
@@ -216,9 +208,6 @@ class IssuerKeys:
         self.problem.set(cause, self._refresh_at - self._clock())
         log.warning("keys of an issuer cannot be fetched", issuer=self.issuer.issuer, reason=reason, serving=serving)
 
-    def _retry_after(self) -> int:
-        return max(1, round(self._refresh_at - self._clock() + 0.5))
-
 
 def _material(keys: KeySet) -> Any:
     return [(key.kid, key.alg, key.material) for key in keys.keys]
@@ -227,6 +216,4 @@ def _material(keys: KeySet) -> Any:
 def _ttl(answer: Answer) -> float:
     """Return after how many seconds to fetch keys again: the max-age of the answer within bounds, else ``TTL``."""
     found = _MAX_AGE.search(answer.headers.get("Cache-Control", ""))
-    if found is None:
-        return TTL
-    return min(max(float(found[1]), MIN_TTL), MAX_TTL)
+    return TTL if found is None else min(max(float(found[1]), MIN_TTL), MAX_TTL)

@@ -1,14 +1,11 @@
 """Parse an issuer's keys: which members of a JWK Set (RFC 7517) may verify tokens, and which key fits a token.
 
-The set is not trusted. Members that cannot or must not verify are left out, with the reason: encryption keys, symmetric
-and private keys, weak or broken ones. The others stay. A key has one algorithm (RFC 8725 §3.1): the one that it names,
-else the usual one of its type.
+The set is not trusted: symmetric, private, weak and broken keys are left out, with the reason. A key has one algorithm
+(RFC 8725 §3.1): the one that it names, else the usual one of its type.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -128,11 +125,8 @@ def parse_key(member: Any) -> Key:
 
 
 def _usual_algorithm(public: Mapping[str, Any]) -> str:
-    if public["kty"] == "RSA":
-        return "RS256"
-    if public["kty"] == "OKP":
-        return "EdDSA"
-    return {"P-384": "ES384", "P-521": "ES512"}.get(str(public.get("crv")), "ES256")
+    of_curve = {"P-384": "ES384", "P-521": "ES512"}.get(str(public.get("crv")), "ES256")
+    return {"RSA": "RS256", "OKP": "EdDSA", "EC": of_curve}[public["kty"]]
 
 
 def _algorithms(key: Any) -> tuple[str, ...]:
@@ -148,11 +142,9 @@ def _algorithms(key: Any) -> tuple[str, ...]:
         if all(numbers.n % p in _ROCA_REMAINDERS[p] for p in _ROCA_PRIMES):
             raise UnusableKey("it was made by a broken generator (CVE-2017-15361)")
         return _RSA
-    if isinstance(key, EllipticCurvePublicKey):
-        algorithms: Iterable[str] = _CURVES.get(key.curve.name, ())
-        if algorithms:
-            return tuple(algorithms)
-    elif isinstance(key, Ed25519PublicKey):
+    if isinstance(key, EllipticCurvePublicKey) and key.curve.name in _CURVES:
+        return _CURVES[key.curve.name]
+    if isinstance(key, Ed25519PublicKey):
         if _has_small_order(key.public_bytes_raw()):
             raise UnusableKey("its point is of small order, so that anybody can sign for it")
         return ("EdDSA",)
@@ -160,10 +152,7 @@ def _algorithms(key: Any) -> tuple[str, ...]:
 
 
 def _has_small_order(raw: bytes) -> bool:
-    """Tell whether the order of an Ed25519 point divides 8, or whether its y is beyond the field (RFC 8032 §5.1.3).
-
-    Points of order 1, 2 and 4 have y = 1, -1 and 0. Doubling one of order 8 gives y = 0, so it has x² = -y², and with
-    the equation of the curve dy⁴ + 2y² = 1.
-    """
+    """Return whether the order of an Ed25519 point divides 8, or its y is beyond the field (RFC 8032 §5.1.3). Points of
+    order 1, 2 and 4 have y = 1, -1 and 0; those of order 8 double to y = 0, so x² = -y² and dy⁴ + 2y² = 1."""
     y = int.from_bytes(raw, "little") & (1 << 255) - 1
     return y >= _FIELD or y in (0, 1, _FIELD - 1) or (_CURVE_D * y**4 + 2 * y**2 - 1) % _FIELD == 0

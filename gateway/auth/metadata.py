@@ -1,7 +1,4 @@
-"""Read the metadata of issuers (RFC 8414), and build the metadata of this protected resource (RFC 9728) and the header
-that leads clients to it."""
-
-from __future__ import annotations
+"""Read issuers' metadata (RFC 8414); build that of this resource (RFC 9728), and the header that leads there."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,8 +19,7 @@ _MAX_SCOPES: Final = 4096  # characters: clients and proxies refuse long headers
 
 @dataclass(frozen=True, slots=True)
 class IssuerMetadata:
-    """Hold the members of an issuer's metadata that the gateway uses; None is absent. ``issuer`` is its own name for
-    itself."""
+    """Hold the members of an issuer's metadata that the gateway uses; None is absent. ``issuer`` is as it has it."""
 
     issuer: str
     jwks_uri: str | None = None
@@ -34,24 +30,14 @@ class IssuerMetadata:
 def metadata_urls(issuer: str) -> tuple[str, ...]:
     """Return where an issuer's metadata may be, in the order to try (RFC 8414 §3, OpenID Connect Discovery §4)."""
     parts = urlsplit(issuer)
-    path = parts.path.rstrip("/")
-
-    def at(full_path: str) -> str:
-        return urlunsplit((parts.scheme, parts.netloc, full_path, "", ""))
-
-    if not path:
-        return at("/.well-known/oauth-authorization-server"), at("/.well-known/openid-configuration")
-    return (
-        at(f"/.well-known/oauth-authorization-server{path}"),
-        at(f"/.well-known/openid-configuration{path}"),
-        at(f"{path}/.well-known/openid-configuration"),
-    )
+    path, openid = parts.path.rstrip("/"), "/.well-known/openid-configuration"
+    paths = (f"/.well-known/oauth-authorization-server{path}", f"{openid}{path}", f"{path}{openid}")
+    return tuple(urlunsplit((parts.scheme, parts.netloc, one, "", "")) for one in dict.fromkeys(paths))
 
 
 def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
-    """Return the metadata. Raises :class:`ValueError`: not metadata, another issuer (RFC 8414 §3.3), unsafe address.
-
-    A slash at the end may be there or not: Drupal's tokens have ``https://site``, and its metadata ``https://site/``."""
+    """Return the metadata. Raises :class:`ValueError`: not metadata, another issuer (RFC 8414 §3.3), unsafe address. A
+    slash at the end may be there or not: Drupal's tokens have ``https://site``, and its metadata ``https://site/``."""
     if not isinstance(document, Mapping):
         raise ValueError("not a JSON object")  # noqa: TRY004, one kind of failure for callers
     named = document.get("issuer")
@@ -68,10 +54,9 @@ def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
 
 @dataclass(frozen=True)
 class ResourceMetadata:
-    """Hold the metadata of this resource (RFC 9728 §2), from the configuration and the issuers' own metadata, never
-    from a request. ``url`` is the document's URL, as challenges name it; ``paths`` are where it is served. ``issuers``
-    returns the issuers' names: a client compares them with the issuers' own metadata, character for character.
-    ``scopes`` returns those that a client may request."""
+    """Hold the metadata of this resource (RFC 9728 §2), nothing of which comes from a request. ``url`` is the
+    document's URL, as challenges name it; ``paths`` are where it is served. A client compares the names of the issuers
+    with their own metadata, character for character."""
 
     url: str
     paths: tuple[str, ...]
@@ -81,7 +66,6 @@ class ResourceMetadata:
 
     @property
     def body(self) -> bytes:
-        """Return the document as JSON."""
         scopes = {"scopes_supported": found} if (found := self._scopes()) else {}
         return jsonrpc.encode({**self._document, "authorization_servers": self._issuers(), **scopes})
 
@@ -89,14 +73,10 @@ class ResourceMetadata:
 def build_resource_metadata(
     settings: ServiceSettings, scopes: Callable[[], tuple[str, ...]], name: str, issuers: Callable[[], list[str]]
 ) -> ResourceMetadata:
-    """Return the metadata. ``name`` is for people. For ``issuers`` and ``scopes`` see :class:`ResourceMetadata`."""
+    """Return the metadata. ``name`` is for people; ``scopes`` returns those that a client may request."""
     resource = urlsplit(settings.resource)
-    document: dict[str, Any] = {
-        "resource": settings.resource,
-        "authorization_servers": [],
-        "bearer_methods_supported": ["header"],
-        "resource_name": name,
-    }
+    document: dict[str, Any] = {"resource": settings.resource, "authorization_servers": []}  # first in the document
+    document |= {"bearer_methods_supported": ["header"], "resource_name": name}
     if website := settings.mcp.server.about.website_url:
         document["resource_documentation"] = website
     if settings.auth.dpop != "off":
@@ -111,9 +91,8 @@ def build_resource_metadata(
 
 
 def www_authenticate(error: Challenged, metadata_url: str | None, scheme: str = "Bearer") -> str:
-    """Return the ``WWW-Authenticate`` header (RFC 6750 §3, RFC 9728 §5.1, RFC 9449 §7.1). ``scheme`` is used unless the
-    error asks for another one. A backend's scope that is not a scope token (RFC 6749 §3.3) is left out, since no issuer
-    can grant it. All values are ours, configured, or scope tokens: no stranger can inject a header."""
+    """Return the ``WWW-Authenticate`` header (RFC 6750 §3, RFC 9728 §5.1, RFC 9449 §7.1). The error may ask for another
+    ``scheme``. All values are ours, configured, or scope tokens (RFC 6749 §3.3): no stranger can inject a header."""
     if error.scheme != "Bearer":
         scheme = error.scheme
     parameters: list[tuple[str, str]] = []

@@ -1,13 +1,7 @@
-"""Post forms to an endpoint of an authorization server, with the gateway as the client (RFC 6749 §2.3.1).
-
-Introspection (RFC 7662) and the credentials for the backend (RFC 6749 §3.2, RFC 8693) both use this.
-"""
-
-from __future__ import annotations
+"""Post forms to an endpoint of an authorization server, with the gateway as the client (RFC 6749 §2.3.1)."""
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
@@ -24,14 +18,6 @@ _HEADERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FormAnswer:
-    """Hold the HTTP status, and the members of the JSON object; None where the body is not a JSON object."""
-
-    status: int
-    members: dict[str, Any] | None
-
-
 class OAuthClient:
     """Post forms to one endpoint. ``endpoint`` returns its URL, ``timeout`` is in seconds."""
 
@@ -43,21 +29,17 @@ class OAuthClient:
         self._timeout = timeout
         self._headers = {**_HEADERS, **_basic_authorization(client)}
 
-    async def post(self, form: Mapping[str, str]) -> FormAnswer:
-        """Return the answer to a form. Raises :class:`OutboundError`, and what ``endpoint`` does."""
+    async def post(self, form: Mapping[str, str]) -> tuple[int, dict[str, Any] | None]:
+        """Return status and members of the answer, None without an object. Raises :class:`OutboundError`."""
+        url, body = await self._endpoint(), urlencode(form).encode()
         answer = await self._outbound.request(
-            "POST",
-            await self._endpoint(),
-            urlencode(form).encode(),
-            self._headers,
-            timeout=self._timeout,
-            max_bytes=MAX_BYTES,
+            "POST", url, body, self._headers, timeout=self._timeout, max_bytes=MAX_BYTES
         )
         try:
             members = jsonrpc.decode(answer.body)
         except ValueError:
             members = None
-        return FormAnswer(answer.status, members if isinstance(members, dict) else None)
+        return answer.status, members if isinstance(members, dict) else None
 
 
 def _basic_authorization(client: ClientSecret) -> dict[str, str]:

@@ -1,10 +1,7 @@
 """Describe the tokens of known issuers where they differ from RFC 9068: a row each, and a page in docs/issuers.
 
-A preset loosens exactly what its row says, and the row has a rule in place of each missing one. ``check`` prints both,
-and the setting at the issuer that would make the preset unnecessary.
+A preset loosens exactly what its row says. ``check`` prints that, and the setting at the issuer that would avoid it.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,15 +16,12 @@ _RFC_9068: Final = ("iss", "sub", "aud", "exp", "iat", "jti", "client_id")
 class Preset:
     """Hold the rules for one kind of issuer.
 
-    ``token_types`` are accepted values of the header's ``typ``; None is its absence. ``fixed_claims`` are claims with
-    known values in access tokens. ``alternative_claims`` are groups of claims: an access token has one of each group,
-    an id token does not. ``forbidden_claims`` are claims that only id tokens have. The first of ``scope_claims`` that
-    grants anything has the scopes. ``audience_claim`` names the recipient. ``added_audiences`` are added by the issuer
-    itself, with ``{issuer}`` for its identifier; ``backend_may_require_added``: a backend may require them.
-    ``has_substitute_audience``: the audience stands for the resource identifier; ``audience_is_client``: it is the
-    client's id. ``scope_prefix`` is what clients put before a scope when they request it, and tokens may leave out,
-    with ``{resource}`` and ``{api}`` for the audience that is a URI. ``opaque``: tokens cannot be read, and the row is
-    about the issuer's introspection answer.
+    ``token_types`` are accepted values of the header's ``typ``, None its absence. Access tokens have one of each group
+    of ``alternative_claims``, and the values of ``fixed_claims``; only id tokens have ``forbidden_claims``. The first
+    of ``scope_claims`` that grants anything counts. The issuer itself adds ``added_audiences``, with ``{issuer}`` for
+    its identifier. ``has_substitute_audience``: the audience stands for the resource identifier. Clients put
+    ``scope_prefix`` before a scope that they request, with ``{resource}`` and ``{api}`` for the audience that is a URI.
+    ``opaque``: tokens cannot be read, and the row is about the issuer's introspection answer.
     """
 
     name: str
@@ -56,7 +50,6 @@ class Preset:
         return self.scope_prefix.replace("{resource}", resource).replace("{api}", api)
 
     def audiences_added_by(self, issuer: str) -> frozenset[str]:
-        """Return the audiences that this issuer adds to each of its tokens."""
         return frozenset(audience.replace("{issuer}", issuer) for audience in self.added_audiences)
 
 
@@ -203,5 +196,4 @@ PRESETS: Final[Mapping[str, Preset]] = {
 
 
 def preset_of(issuer: Issuer) -> Preset:
-    """Return the preset of an issuer."""
     return PRESETS[issuer.preset]

@@ -1,7 +1,5 @@
 """Admit exchanges to the service: each passes the breaker, waits for its turn, and reports its end to the breaker."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,9 +37,6 @@ class BackendGate:
         self.queue = FairQueue(connections, clock)
         self.breaker = Breaker(self.queue.answered_at, clock)
         self.resends = ResendBudget(clock)
-
-    def __repr__(self) -> str:
-        return f"<BackendGate: {self.queue!r}, {self.breaker!r}>"
 
 
 class CallAdmission:

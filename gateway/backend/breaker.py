@@ -14,8 +14,6 @@ While time-outs keep it open, the call that passes should be one that has a chan
 time-out since the last answer. Where none of these comes for two seconds, any call may pass.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque
@@ -145,7 +143,7 @@ class Breaker:
         return bool(passed)
 
     def _has_chance(self, caller: Hashable, tool: Hashable, scope: Hashable) -> bool:
-        """Tell whether no exchange of the caller or the tool has timed out since the last answer. ``scope`` is None for
+        """Return whether no exchange of caller or tool has timed out since the last answer. ``scope`` is None for
         an answer of the service, or the tool."""
         answered_at = self._answered_at(scope)
         late_tool = -math.inf if tool == scope else self._late_tools.get(tool, -math.inf)

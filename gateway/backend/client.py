@@ -6,8 +6,6 @@ a 429 or 503 that names a time to come again has not run the call, whatever erro
 A call is sent once. :mod:`gateway.backend.resending` names the exceptions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import math
@@ -34,6 +32,7 @@ from gateway.http_client.response import Answer, OutboundError
 from gateway.jsonrpc.bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
 from gateway.jsonrpc.response import ResponseError, parse_large_response, parse_response
 from gateway.model import NO_RESULT, MessageForm, Version
+from gateway.telemetry import tracing
 from gateway.telemetry.record import RECORD, REQUEST_ID
 
 HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
@@ -122,8 +121,8 @@ class BackendClient:
         the body says."""
         # Some services echo an integer id as a string or null; a short string comes back as it went.
         id = None if is_notification else next(self._ids) if form.integer_ids else f"c{next(self._ids)}"
-        url, body, headers = self._request(id, method, params, parts, endpoint, form.version)
         while True:
+            url, body, headers = self._request(id, method, params, parts, endpoint, form.version)
             try:
                 answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)
                 break
@@ -141,7 +140,7 @@ class BackendClient:
         # Nearly no response quotes what was sent, so the bytes are searched before the value is walked.
         forms = self._secrets_in_results
         if not parts.callers_own:  # callers may see their own token
-            forms += parts.secrets_in_results()
+            forms += parts.secrets_in_results() if parts.written_secrets is None else parts.written_secrets
         if forms and _contains_any(answer.body, forms):
             return await self._redacted(result, answer.body, parts)
         return result
@@ -161,7 +160,9 @@ class BackendClient:
             url = parts.url(url)
         record = _record()
         headers = {REQUEST_ID: record.request_id} if record.request_id else {}
-        if record.trace:
+        if (traces := tracing.active) is not None:
+            headers |= traces.headers(record, method, url)
+        elif record.trace:
             headers |= record.trace
         if parts.headers:
             headers |= parts.headers

@@ -5,8 +5,6 @@ A guessed structure may be wrong, and the service's error proves little: Flask-J
 marked read-only or idempotent. For other tools the error says what to configure. A structure that worked is remembered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -46,7 +44,7 @@ class ParamStructures:
         self._learned.setdefault((method, endpoint), structure)
 
     def knows(self, binding: Binding) -> bool:
-        """Tell whether a method is called with one structure only."""
+        """Return whether a method is called with one structure only."""
         return binding.structure_is_known or (binding.method, binding.endpoint) in self._learned
 
     def call_method(
@@ -80,35 +78,25 @@ class ParamStructures:
         except ParamsRefused as refusal:
             if not params:
                 raise
-            return await self._retry_with_other_structure(binding, arguments, send, may_repeat, refusal)
+            other = _OTHER[binding.structure]
+            try:
+                params = build_params(binding, arguments, other)
+            except InvalidArguments:  # they do not fit the other structure
+                raise refusal from None
+            if not may_repeat(Reason.PARAMS_REFUSED):
+                raise ParamsRefused(
+                    f"{refusal.message}. It was called {binding.structure}, which is a guess: the operator can set "
+                    f"backend.params.structure, or structure for this tool under catalog.tools, to {other}",
+                    service_error=refusal.service_error,
+                ) from refusal
+            try:
+                result = await send(params)
+            except ParamsRefused:  # so the structure was not the fault, and the first response says more
+                raise refusal from None
+            self._learn(binding, other)
+            return result
         if params:  # empty params fit either structure, so they prove nothing
             self._learn(binding, binding.structure)
-        return result
-
-    async def _retry_with_other_structure(
-        self,
-        binding: Binding,
-        arguments: Mapping[str, Any],
-        send: Callable[[ParamsValue], Awaitable[Any]],
-        may_repeat: Callable[[Reason], bool],
-        refusal: ParamsRefused,
-    ) -> Any:
-        other = _OTHER[binding.structure]
-        try:
-            params = build_params(binding, arguments, other)
-        except InvalidArguments:  # they do not fit the other structure
-            raise refusal from None
-        if not may_repeat(Reason.PARAMS_REFUSED):
-            raise ParamsRefused(
-                f"{refusal.message}. It was called {binding.structure}, which is a guess: the operator can set "
-                f"backend.params.structure, or structure for this tool under catalog.tools, to {other}",
-                service_error=refusal.service_error,
-            ) from refusal
-        try:
-            result = await send(params)
-        except ParamsRefused:  # so the structure was not the fault, and the first answer says more
-            raise refusal from None
-        self._learn(binding, other)
         return result
 
     def _learn(self, binding: Binding, structure: Structure) -> None:

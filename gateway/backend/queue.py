@@ -60,7 +60,7 @@ class Slot(Struct, eq=False):
     """True for one of the slots that are kept for listings."""
 
     def free(self, *, answered: bool) -> None:
-        """Give the slot to the next that waits. ``answered`` tells whether the service answered the exchange."""
+        """Give the slot to the next that waits. ``answered`` says whether the service answered the exchange."""
         self.queue._free(self, answered)
 
 
@@ -81,7 +81,7 @@ class _Lines:
         self.total = 0
 
     def concerns(self, caller: Hashable, tool: Hashable) -> bool:
-        """Tell whether this caller waits, or anyone for this tool."""
+        """Return whether this caller waits, or anyone for this tool."""
         return caller in self._callers or tool in self._tools
 
     def waits_for(self, tool: Hashable) -> bool:
@@ -194,10 +194,8 @@ class FairQueue:
         return self._last_answer if tool is None else self._answered_at.get(tool, -math.inf)
 
     async def take(self, caller: Hashable, tool: Hashable, patience: float) -> Slot:
-        """Return a slot for one exchange, after at most ``patience`` seconds.
-
-        Raise :class:`NoTurn` after that time, and :class:`QueueFull` where too many wait.
-        """
+        """Return a slot for one exchange. Raise :class:`NoTurn` after ``patience`` seconds, and :class:`QueueFull`
+        where too many wait."""
         slot = self.take_at_once(caller, tool)
         if slot is not None:
             return slot
@@ -214,9 +212,7 @@ class FairQueue:
         except asyncio.CancelledError:
             self._lines.discard(waiter)
             if waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
-                waiter.turn.result().free(
-                    answered=False
-                )  # the slot came in the same turn of the loop as the cancellation
+                waiter.turn.result().free(answered=False)  # it came in the same turn of the loop as the cancellation
             raise
         finally:
             timer.cancel()
@@ -253,7 +249,7 @@ class FairQueue:
         return len(self._listing) < self.listing_slots and caller not in self._listing
 
     def _has_room(self, tool: Hashable) -> bool:
-        """Tell whether some caller could get a slot for this tool."""
+        """Return whether some caller could get a slot for this tool."""
         return (tool is LISTING and len(self._listing) < self.listing_slots) or self._has_other_room(tool)
 
     def _has_other_room(self, tool: Hashable) -> bool:

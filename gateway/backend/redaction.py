@@ -1,7 +1,5 @@
 """Remove secrets from listings and errors: services quote credentials, and callers and models read these texts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -32,12 +30,12 @@ def secrets_in_headers(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def is_credential_header(name: str) -> bool:
-    """Tell by its name whether a header holds a credential, as X-Api-Key does, and not a common word, as X-Tenant."""
+    """Return whether a header's name says that it holds a credential, as X-Api-Key does."""
     return _CREDENTIAL_HEADER.search(name) is not None
 
 
 def looks_secret(text: str) -> bool:
-    """Tell whether a text may be redacted wherever it stands. Short ones and plain words may not: listings and results
+    """Return whether a text may be redacted wherever it is. Short ones and plain words may not: listings and results
     have the word "admin" in other places than where it is a password."""
     return len(text) >= (_LONG_WORDS if _WORDS.fullmatch(text) else _LONG)
 
@@ -76,7 +74,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def contains_secret(value: Any, secrets: Sequence[str]) -> bool:
-    """Tell whether a decoded JSON value contains one of the secrets. It may say True without cause."""
+    """Return whether a decoded JSON value contains one of the secrets. It may say True without cause."""
     try:
         written = jsonrpc.encode(value)
         return any(jsonrpc.encode(secret)[1:-1] in written for secret in secrets)
@@ -107,12 +105,6 @@ def redact_in_steps(value: Any, secrets: Sequence[str]) -> Generator[None, None,
     return whole[0]
 
 
-# Redact a backend's error, so that any caller may read it.
-#
-# The message and short data of a JSON-RPC error help a model to correct its call, so callers get them. But services
-# put stack traces, class names, file paths, their own addresses and sometimes the caller's token there, too. Those
-# are removed, and the text is cut to a bound. MCP never carries the code: it reserves the range that most services
-# use.
 MAX_BYTES: Final = 2048
 _NO_MESSAGE: Final = "The backend reported an error"
 _STACK_KEYS: Final = re.compile(r"stack|trace|^(?:exception|class|file|line)\Z", re.IGNORECASE)
@@ -144,7 +136,8 @@ _REDACTIONS: Final = (
 
 
 class ErrorRedactor:
-    """Redact the errors of one backend. ``secrets`` are strings that no caller may see, such as its host."""
+    """Redact the errors of one backend: their message and short data help a model to correct its call, but may quote
+    stack traces, paths and tokens. ``secrets`` are strings that no caller may see, such as the backend's host."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets = prepare_secrets([*secrets])
@@ -159,10 +152,8 @@ class ErrorRedactor:
         return truncate(message, MAX_BYTES)
 
     def service_error(self, fault: ResponseError, credential: Sequence[str] = ()) -> ServiceError | None:
-        """Return the service's own error, redacted, for ``backend.errors: passed``; None where it has no code.
-
-        The data keep their form up to :data:`MAX_BYTES` of JSON; larger ones become a text that is cut there.
-        """
+        """Return the service's own error, redacted, for ``backend.errors: passed``; None where it has no code. The data
+        keep their form up to :data:`MAX_BYTES` of JSON; larger ones become a text that is cut there."""
         if fault.code is None:
             return None
         message = truncate(self.redact(fault.message, credential) or _NO_MESSAGE, MAX_BYTES)

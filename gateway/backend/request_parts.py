@@ -1,7 +1,5 @@
 """Hold what a request to the backend carries so that the backend knows who asks, and put it into the request."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -36,7 +34,7 @@ class RequestParts(Struct, eq=False):
     refusing_errors: tuple[int | str, ...] = ()
     callers_own: bool = False
     _secrets: tuple[str, ...] | None = None
-    _written: tuple[bytes, ...] | None = None
+    written_secrets: tuple[bytes, ...] | None = None
 
     def __repr__(self) -> str:
         return f"<RequestParts callers_own={self.callers_own}>"  # all else may be secret
@@ -57,10 +55,9 @@ class RequestParts(Struct, eq=False):
         return self._secrets
 
     def secrets_in_results(self) -> tuple[bytes, ...]:
-        """Return the secrets as they may stand in a result's JSON."""
-        if self._written is None:
-            self._written = written_forms(self.secrets)
-        return self._written
+        """Return the secrets as they may stand in a result's JSON, and keep them in ``written_secrets``."""
+        self.written_secrets = written_forms(self.secrets)
+        return self.written_secrets
 
     def url(self, url: str) -> str:
         """Return the URL with the parameters of the query."""
@@ -70,17 +67,15 @@ class RequestParts(Struct, eq=False):
         """Return the params of a call with those of the credential. Params by position get no named ones."""
         if self.arguments and not isinstance(params, list):
             given = params or {}
-            params = {**given, **{name: _joined(value, given.get(name)) for name, value in self.arguments.items()}}
+            params = {**given, **self.arguments}
+            for name, value in self.arguments.items():
+                if isinstance(value, list) and isinstance(given.get(name), list):
+                    params[name] = [*value, *given[name]]  # a list stands before the caller's own
         if not self.params:
             return params
         return [*self.params, *(params if isinstance(params, list) else [] if params is None else [params])]
 
     def refused_with(self, error: ResponseError) -> bool:
-        """Tell whether an error means that the backend does not accept these parts."""
+        """Return whether an error means that the backend does not accept these parts."""
         words = f"{error.message} {error.data}" if self.refusing_errors else ""
         return any(one in words if isinstance(one, str) else one == error.code for one in self.refusing_errors)
-
-
-def _joined(value: Any, given: Any) -> Any:
-    """Return a fixed argument; a list stands before the caller's own."""
-    return [*value, *given] if isinstance(value, list) and isinstance(given, list) else value

@@ -12,8 +12,6 @@ A tool is marked by ``readOnlyHint`` or ``idempotentHint`` under ``catalog.tools
 nothing ran: Flask-JSONRPC answers -32602 for a TypeError that came after the side effect.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque

@@ -5,8 +5,6 @@ answer, and in another form where the answer complains about the first. Some ser
 Zabbix), others JSON-RPC 1.0 (Tryton) or integers for ids (i2pd).
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re
@@ -69,7 +67,7 @@ class BackendSource:
     (files for the documents that it refers to).
     ``patience`` bounds each question, in seconds. ``secrets`` and those in ``parts`` are removed from answers.
     ``form`` is the form of the questions. It becomes one of ``others`` where the service complains about the first and
-    understands that one. ``reserve`` counts the memory of answers until :meth:`close`, and tells whether there is room.
+    understands that one. ``reserve`` counts the memory of answers until :meth:`close`, and says whether there is room.
     """
 
     def __init__(
@@ -253,13 +251,13 @@ def _not_json(answer: Answer, secrets: Sequence[str], id: str = "") -> SourceAns
 
 
 def _has_entries(document: Any) -> bool:
-    """Tell whether a value may be a listing: a list, or an object with a list or an object in it."""
+    """Return whether a value may be a listing: a list, or an object with a list or an object in it."""
     values = document.values() if isinstance(document, dict) else ()
     return isinstance(document, list) or any(isinstance(value, list | dict) for value in values)
 
 
 def _complains(fault: ResponseError) -> bool:
-    """Tell whether an error may be about the form of the message, rather than about the method."""
+    """Return whether an error may be about the form of the message, rather than about the method."""
     words = f"{fault.message} {fault.data}"
     return fault.code in (-32600, -32700) or (fault.code != -32601 and _ABOUT_FORM.search(words) is not None)
 

@@ -3,10 +3,8 @@
 Building yields to the event loop every few milliseconds, so that a large catalog does not delay other requests.
 """
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from cachetools import LRUCache
@@ -17,11 +15,11 @@ from gateway.catalog.normalize import ToolPolicy, build_tool
 from gateway.catalog.pins import Pins
 from gateway.concurrency.turns import Turns
 from gateway.jsonrpc import parts_of
-from gateway.model import Catalog, Listing, Method, QuarantinedMethod, Tool
+from gateway.model import Catalog, Listing, Method, NameStyle, QuarantinedMethod, Tool
 from gateway.schema import texts
 from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import CatalogSettings, Params
+from gateway.settings import CatalogSettings, Params, ToolOverride
 
 _REMEDY: Final = "correct the entry in the backend's listing, or name it in catalog.exclude"
 
@@ -40,64 +38,49 @@ class Builder:
         self._tools: LRUCache[str, Tool] = LRUCache(20_000)
 
     async def build_catalog(self, listing: Listing, settings: CatalogSettings) -> Catalog:
-        curation, draft = Curation(settings), _CatalogDraft(self._pins, listing.quarantined)
+        curation, pins, quarantined = Curation(settings), self._pins, list(listing.quarantined)
         all_tools = settings.trust_annotations, listing.form, listing.by_position, self._leading_params
         policy = ToolPolicy(self._params, *all_tools)
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
-        methods = draft.drop_unreviewed(methods)
+        if pins is not None:  # an unreviewed method must not take the name of a reviewed one
+            quarantined += [pins.unreviewed(method.name) for method in methods if not pins.admits(method.name)]
+            methods = [method for method in methods if pins.admits(method.name)]
         # These steps go over all methods at once and would block the loop; a thread lets others run every 5 ms.
-        overrides = await asyncio.to_thread(
-            lambda: {method.name: curation.override_for(method.name) for method in methods}
-        )
+        wanted = [method.name for method in methods]
+        overrides = await asyncio.to_thread(lambda: {name: curation.override_for(name) for name in wanted})
         chosen = {name: override.name for name, override in overrides.items() if override.name}
         names = await asyncio.to_thread(assign_names, overrides, chosen)
-        turns = Turns()
+        turns, tools = Turns(), []
         for method in methods:
-            try:
-                tool = build_tool(method, names[method.name], overrides[method.name], policy, self._validators)
-                draft.add(tool, self._tools)
-            except UnsoundSchema as error:
-                draft.quarantined.append(_quarantine(method, error))
-            except (ValueError, RecursionError):
-                draft.quarantined.append(QuarantinedMethod(method.name, "its entry cannot be written as JSON", _REMEDY))
+            made = self._build(method, names[method.name], overrides[method.name], policy)
+            if isinstance(made, Tool):
+                tools.append(made)
+            else:
+                quarantined.append(made)
             await turns.give()
-        hidden = await asyncio.to_thread(
-            lambda: tuple(sorted({method.name for method in listing.methods if not curation.offers(method.name)}))
-        )
-        tools = sorted(draft.tools, key=lambda tool: tool.name)
+        listed = {method.name for method in listing.methods}
+        hidden = await asyncio.to_thread(lambda: tuple(sorted(name for name in listed if not curation.offers(name))))
         return Catalog(
-            tools=tuple(tools),
+            tools=tuple(sorted(tools, key=lambda tool: tool.name)),
             dialect=listing.dialect,
-            quarantined=tuple(draft.quarantined),
+            quarantined=tuple(quarantined),
             notes=(*listing.notes, *notes),
             hidden=hidden,
             service=texts.clean_service_info(listing.service),
         )
 
-
-class _CatalogDraft:
-    """Collect the tools of a catalog and the methods that are quarantined."""
-
-    def __init__(self, pins: Pins | None, quarantined: Iterable[QuarantinedMethod]) -> None:
-        self.tools: list[Tool] = []
-        self.quarantined = list(quarantined)
-        self._pins = pins
-
-    def drop_unreviewed(self, methods: list[Method]) -> list[Method]:
-        """Return the reviewed methods: an unreviewed one must not take the name of a reviewed one."""
-        pins = self._pins
-        if pins is None:
-            return methods
-        self.quarantined += [pins.unreviewed(method.name) for method in methods if not pins.admits(method.name)]
-        return [method for method in methods if pins.admits(method.name)]
-
-    def add(self, tool: Tool, known: MutableMapping[str, Tool]) -> None:
-        """Add a tool, or the equal one in ``known`` (by digest), unless its pin holds it back."""
-        drift = None if self._pins is None else self._pins.drift(tool)
-        if drift is None:
-            self.tools.append(known.setdefault(tool.digest, tool))
-        else:
-            self.quarantined.append(drift)
+    def _build(
+        self, method: Method, names: Mapping[NameStyle, str], override: ToolOverride, policy: ToolPolicy
+    ) -> Tool | QuarantinedMethod:
+        """Return the tool, or an equal one of an earlier catalog."""
+        try:
+            tool = build_tool(method, names, override, policy, self._validators)
+            drift = None if self._pins is None else self._pins.drift(tool)
+            return drift or self._tools.setdefault(tool.digest, tool)
+        except UnsoundSchema as error:
+            return _quarantine(method, error)
+        except (ValueError, RecursionError):
+            return QuarantinedMethod(method.name, "its entry cannot be written as JSON", _REMEDY)
 
 
 def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:
@@ -109,9 +92,9 @@ def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:
 def _quarantine(method: Method, error: UnsoundSchema) -> QuarantinedMethod:
     where = f'catalog.tools."{method.name}".arguments'
     argument = error.argument
-    parts = parts_of(error.pointer)
-    if argument is None and len(parts) > 1 and parts[0] == "properties":
-        argument = parts[1]
+    match parts_of(error.pointer):
+        case ["properties", name, *_] if argument is None:
+            argument = name
     if argument is not None:
         where = f"{where}.{argument}.schema"
     return QuarantinedMethod(method.name, error.reason, f"give it a schema under {where}", error.pointer)

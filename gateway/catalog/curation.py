@@ -3,8 +3,6 @@
 Patterns are shell globs and case-sensitive. A method's own name always matches it, even with glob characters in it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
@@ -17,11 +15,9 @@ from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings.catalog import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
 from gateway.text import did_you_mean
 
-# Judge by the name of a method whether it reveals a secret, moves money, or signs.
-#
-# Names are split into words at punctuation and where the case changes. Bitcoin and its forks write words together
-# (``dumpprivkeys``), so a word that consists of known words is split into those. The words beside it decide what a
-# word means: ``seeders`` are not a seed, ``signin`` is not a signature, ``getpayment`` moves nothing.
+# Judge by the words of a method's name whether it reveals a secret, moves money, or signs. Bitcoin and its forks write
+# words together (``dumpprivkeys``). The words beside it decide what a word means: ``signin`` is not a signature,
+# ``getpayment`` moves nothing.
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LONGEST: Final = 64
 """Characters of the longest word that is split: splitting takes time."""
@@ -69,34 +65,34 @@ CHANGES_SITE: Final = _set(
 
 @lru_cache(20_000)
 def reveals_secret(method: str) -> bool:
-    """Tell whether a method returns what opens a wallet or an account, rather than taking it."""
+    """Return whether a method returns what opens a wallet or an account, rather than taking it."""
     words = _words(method)
     if _takes(words):
         return False
-    private = {"priv", "private", "secret", "master", "spend", "xprv"} & set(words)
-    if (private and _KEYS & set(words)) or {"master", "private"} <= set(words):
-        return True
-    if {"privkey", "privkeys", "mnemonic", "mnemonics"} & set(words):
-        return True
-    if "phrase" in words and {"seed", "recovery"} & set(words):
-        return True
-    if {"dump", "export"} & set(words) and ({"wallet", "hd"} | _KEYS) & set(words):
-        return True
-    if words == ("query", "key"):  # of Monero's wallet
+    found = set(words)
+    private = {"priv", "private", "secret", "master", "spend", "xprv"} & found
+    if (
+        (private and _KEYS & found)
+        or found >= {"master", "private"}
+        or {"privkey", "privkeys", "mnemonic", "mnemonics"} & found
+        or ("phrase" in found and {"seed", "recovery"} & found)
+        or ({"dump", "export"} & found and ({"wallet", "hd"} | _KEYS) & found)
+        or words == ("query", "key")  # of Monero's wallet
+    ):
         return True
     last = next((word for word in reversed(words) if word not in _ENDINGS and not word.isdigit()), "")
-    return last in _SECRETS and bool(_REVEALS & set(words))
+    return last in _SECRETS and bool(_REVEALS & found)
 
 
 def _takes(words: Sequence[str]) -> bool:
-    """Tell whether a method takes a secret from its caller."""
+    """Return whether a method takes a secret from its caller."""
     first = next((word for word in words if word in _REVEALS or word in _TAKES_FIRST), "")
     return bool(_TAKES & set(words)) or first in _TAKES_FIRST
 
 
 @lru_cache(20_000)
 def moves_value(method: str) -> bool:
-    """Tell whether a method moves money or signs, which cannot be undone."""
+    """Return whether a method moves money or signs, which cannot be undone."""
     words = _words(method)
     if _READS & set(words):
         return False
@@ -173,7 +169,8 @@ class Curation:
                 if not any(map(_matcher([pattern]), listed)):
                     yield f'catalog.{knob}: "{pattern}" matches no method of the listing'
         hidden = [name for name in listed if _BY_DEFAULT(name) or reveals_secret(name)]
-        exposed = [name for name in hidden if self.offers(name) and not self._names_method(name)]
+        named = {*self._settings.include, *self._settings.tools}  # what the operator names exactly is meant
+        exposed = [name for name in hidden if self.offers(name) and name not in named]
         if exposed:
             yield (
                 f"{list_some(exposed)}: hidden by default, and offered because catalog.exclude has a list of its own; "
@@ -193,10 +190,6 @@ class Curation:
                     "Put a * into the name; it becomes what the * of the pattern matches"
                 )
 
-    def _names_method(self, method: str) -> bool:
-        """Tell whether the operator names exactly this method."""
-        return method in self._settings.include or method in self._settings.tools
-
 
 def list_some(names: Sequence[str]) -> str:
     """Return the first few of many names, and how many more there are."""
@@ -208,11 +201,8 @@ def _merge_arguments(before: dict[str, Any], after: dict[str, Any]) -> dict[str,
     """Return the overrides of arguments merged knob by knob; later ones win."""
     merged = dict(before)
     for name, argument in after.items():
-        if name in merged:
-            argument = merged[name].model_copy(
-                update={knob: getattr(argument, knob) for knob in argument.model_fields_set}
-            )
-        merged[name] = argument
+        changed = {knob: getattr(argument, knob) for knob in argument.model_fields_set}
+        merged[name] = merged[name].model_copy(update=changed) if name in merged else argument
     return merged
 
 
@@ -231,55 +221,59 @@ def _matcher(patterns: Iterable[str]) -> Callable[[str], Any]:
 _BY_DEFAULT: Final = _matcher(EXCLUDED)
 
 
-# Report what an operator should know about a catalog that works.
 def lint_catalog(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
-    """Yield remarks, one sentence each, with what the operator can do."""
-    refused = [tool.name for tool in catalog.tools if not NAME_RULES[NameStyle.LLM].accepts(tool.name)]
-    if refused and settings.names == "mcp":
-        yield (
-            f"{list_some(refused)}: names that most LLM APIs refuse ([A-Za-z0-9_-]{{1,64}}); "
-            "set catalog.names: llm to publish others, or add ?names=llm to the endpoint's URL for one client"
-        )
-    untyped = [tool.name for tool in catalog.tools if tool.binding.spread_argument is not None]
-    if untyped:
-        yield (
-            f"{list_some(untyped)}: parameters unknown, taken as one argument, params; name them under "
-            "catalog.tools.*.arguments or in a listing file"
-        )
-    guessed = [tool for tool in catalog.tools if not tool.binding.structure_is_known]
-    if guessed:
-        yield (
-            f"{list_some([tool.name for tool in guessed])}: called {guessed[0].binding.structure}, which is a guess; "
-            "try a method that changes nothing (`tools --try`), then set backend.params.structure"
-        )
-    silent = [tool.name for tool in catalog.tools if lacks_description(tool)]
-    if silent:
-        yield f"{list_some(silent)}: no description, so a model sees only the name; set catalog.tools.*.description"
-    dropped = [tool.name for tool in catalog.tools if "outputSchemaDropped" in tool.meta]
-    if dropped:
-        yield f"{list_some(dropped)}: the listing's output schema is unusable and not published"
-    odd = [tool.name for tool in catalog.tools if tool.shown_input is not None]
-    if odd:
-        yield f"{list_some(odd)}: defaults that their own schema refuses are not published; the service may use them"
-    hiding = [tool.name for tool in catalog.tools if tool.input_check is not None or tool.output_check is not None]
-    if hiding:
-        yield (
-            f"{list_some(hiding)}: the schema has values or names with characters that people cannot see; they are not "
-            "published, but still accepted"
-        )
-    risky = [
-        tool.name for tool in catalog.tools if moves_value(tool.method) and tool.annotations.get("destructiveHint")
-    ]
-    if risky:
-        yield (
-            f"{list_some(risky)}: by their names they move money or sign, and are marked destructive; add those "
-            "that you do not want to catalog.exclude, or set confirm: destructive to have a person agree to each call"
-        )
+    """Yield what an operator should know about a catalog that works, one sentence each, with what can be done."""
+    for applies, remark in _REMARKS:
+        found = [tool for tool in catalog.tools if applies(tool, settings)]
+        if found:
+            names = list_some([tool.name for tool in found])
+            yield f"{names}: {remark.format(structure=found[0].binding.structure)}"
     offered = [tool.method for tool in catalog.tools] + [method.name for method in catalog.quarantined]
     yield from Curation(settings).remarks([*offered, *catalog.hidden])
     yield from catalog.notes
 
 
 def lacks_description(tool: Tool) -> bool:
-    """Tell whether the description is missing or only repeats the name."""
+    """Return whether the description is missing or only repeats the name."""
     return tool.description in ("", tool.name, tool.method)
+
+
+_REMARKS: Final[tuple[tuple[Callable[[Tool, CatalogSettings], Any], str], ...]] = (
+    (
+        lambda tool, settings: settings.names == "mcp" and not NAME_RULES[NameStyle.LLM].accepts(tool.name),
+        "names that most LLM APIs refuse ([A-Za-z0-9_-]{{1,64}}); "
+        "set catalog.names: llm to publish others, or add ?names=llm to the endpoint's URL for one client",
+    ),
+    (
+        lambda tool, _: tool.binding.spread_argument is not None,
+        "parameters unknown, taken as one argument, params; name them under catalog.tools.*.arguments or in a listing "
+        "file",
+    ),
+    (
+        lambda tool, _: not tool.binding.structure_is_known,
+        "called {structure}, which is a guess; try a method that changes nothing (`tools --try`), then set "
+        "backend.params.structure",
+    ),
+    (
+        lambda tool, _: lacks_description(tool),
+        "no description, so a model sees only the name; set catalog.tools.*.description",
+    ),
+    (
+        lambda tool, _: "outputSchemaDropped" in tool.meta,
+        "the listing's output schema is unusable and not published",
+    ),
+    (
+        lambda tool, _: tool.shown_input is not None,
+        "defaults that their own schema refuses are not published; the service may use them",
+    ),
+    (
+        lambda tool, _: tool.input_check is not None or tool.output_check is not None,
+        "the schema has values or names with characters that people cannot see; they are not published, but still "
+        "accepted",
+    ),
+    (
+        lambda tool, _: moves_value(tool.method) and tool.annotations.get("destructiveHint"),
+        "by their names they move money or sign, and are marked destructive; add those that you do not want to "
+        "catalog.exclude, or set confirm: destructive to have a person agree to each call",
+    ),
+)

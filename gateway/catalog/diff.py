@@ -1,10 +1,6 @@
-"""Compare the tools of two catalogs: which were added, which were removed, and what changed in the others.
-
-Each side is a catalog, a saved ``tools --json`` or REST listing, or a pin file. A pin has only the digest of a schema,
-so that a changed schema is reported without details.
+"""Compare the tools of two catalogs. Each side is a catalog, a saved ``tools --json`` or REST listing, or a pin file,
+which has only the digest of a schema, so that a changed one is reported without details.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -21,6 +17,7 @@ _MOST: Final = 8
 """Differences of one schema that get a line each."""
 _SHOWN: Final = 60
 _ABSENT: Final = object()
+_COMPARED: Final = ("properties", "required")
 _SEEN: Final = {"name", "title", "description", "arguments", "input_schema", "output_schema", "annotations"}
 """Fields of a pin that clients see. All others decide who may call, and how the backend is called."""
 
@@ -29,9 +26,8 @@ _SEEN: Final = {"name", "title", "description", "arguments", "input_schema", "ou
 class ToolSnapshot:
     """Hold what is known of a tool: its ``pin``, and ``inputs`` and ``outputs`` where the schemas are known in full.
 
-    ``name`` is the published one; ``names`` are all known ones, MCP's first. ``is_listed`` says that the tool is from a
-    listing, whose pin has only the fields that clients see. ``in_mcp_names`` says that the tool is from a pin file or a
-    REST listing, which have only MCP's name.
+    ``names`` are all known ones, MCP's first. With ``is_listed`` it is from a listing, whose pin has only the fields
+    that clients see. With ``in_mcp_names`` it is from a pin file or a REST listing, which have only MCP's name.
     """
 
     name: str
@@ -85,7 +81,6 @@ def _name_in(old: Mapping[str, ToolSnapshot], snapshot: ToolSnapshot) -> str:
 
 
 def snapshots_of(tools: Iterable[Tool], name_style: NameStyle) -> list[ToolSnapshot]:
-    """Return snapshots of tools with the names of one style."""
     return [
         ToolSnapshot(
             tool.name_for(name_style), tuple(map(tool.name_for, NameStyle)), pin_of(tool), tool.input_schema,
@@ -96,10 +91,8 @@ def snapshots_of(tools: Iterable[Tool], name_style: NameStyle) -> list[ToolSnaps
 
 
 def read_snapshots(raw: bytes, origin: str) -> list[ToolSnapshot] | None:
-    """Return the tools in a saved listing or a pin file, None for other content, such as a configuration.
-
-    Raises :class:`PinError`, which names ``origin``, where the content is malformed.
-    """
+    """Return the tools in a saved listing or a pin file, None for other content, such as a configuration. Raises
+    :class:`PinError`, which names ``origin``, where the content is malformed."""
     try:
         content = jsonrpc.decode(raw)
     except ValueError:
@@ -168,12 +161,8 @@ def _argument_changes(old: ToolSnapshot, new: ToolSnapshot) -> Iterator[str]:
         if (name in required[0]) != (name in required[1]):
             yield printable(f"argument {name}: " + ("required now" if name in required[1] else "optional now"))
         yield from _schema_changes(f"argument {name}", old.inputs["properties"][name], new.inputs["properties"][name])
-    rest = ("properties", "required")
-    yield from _schema_changes(
-        "input schema",
-        {keyword: value for keyword, value in old.inputs.items() if keyword not in rest},
-        {keyword: value for keyword, value in new.inputs.items() if keyword not in rest},
-    )
+    rest = ({key: one for key, one in of.items() if key not in _COMPARED} for of in (old.inputs, new.inputs))
+    yield from _schema_changes("input schema", *rest)
 
 
 def _schema_changes(label: str, before: Schema | None, after: Schema | None) -> Iterator[str]:
@@ -193,9 +182,8 @@ def _members(before: Any, after: Any, pointer: str) -> Iterator[tuple[str, Any, 
     """Yield pointer, old and new value where two values differ, as deep as both are objects."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in [*before, *(name for name in after if name not in before)]:
-            yield from _members(
-                before.get(name, _ABSENT), after.get(name, _ABSENT), f"{pointer}/{escape_pointer(name)}"
-            )
+            one, two = before.get(name, _ABSENT), after.get(name, _ABSENT)
+            yield from _members(one, two, f"{pointer}/{escape_pointer(name)}")
     elif before is _ABSENT or after is _ABSENT or jsonrpc.encode_canonical(before) != jsonrpc.encode_canonical(after):
         yield pointer, before, after
 

@@ -1,7 +1,5 @@
 """Name tools, and make their arguments of the parameters of a method."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -10,7 +8,7 @@ from typing import Any, Final
 
 from gateway.jsonrpc import pointer_of
 from gateway.model import HeaderParameter, JsonObject, Method, NameStyle, Parameter, Schema
-from gateway.model.schema_keywords import DEFINITIONS, IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
+from gateway.model.schema_keywords import IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
 from gateway.schema.bundling import UnsoundSchema, object_schema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings.catalog import Argument
@@ -20,8 +18,8 @@ _SUFFIX_DIGITS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """Hold which names a client accepts: ``characters`` as in a regular expression's class, ``longest`` in characters.
-    ``nameless`` replaces a text without any such character."""
+    """Hold which names a client accepts: of ``characters``, a regular expression's class, and at most ``longest`` of
+    them. ``nameless`` replaces a text without any."""
 
     characters: str
     longest: int
@@ -47,12 +45,9 @@ NAME_RULES: Final[Mapping[NameStyle, NameRule]] = {
 
 
 def assign_names(methods: Iterable[str], chosen: Mapping[str, str]) -> dict[str, dict[NameStyle, str]]:
-    """Return both names of each method. They depend on the set of methods, not on its order.
-
-    ``chosen`` are the operator's names by method, and come first. Next are the methods whose names are valid, then the
-    others, sorted by name. A method whose name is taken gets a suffix, made from the method's name. A tool's MCP name
-    is also its name for LLM APIs where they accept it; such names precede those that have to be changed.
-    """
+    """Return both names of each method. They depend on the set of methods, not on its order: first come the operator's
+    names, ``chosen``, next the valid ones, then the others, sorted. A tool's MCP name is also its name for LLM APIs
+    where they accept it; such names precede those that have to be changed."""
     mcp, llm = NAME_RULES[NameStyle.MCP], NAME_RULES[NameStyle.LLM]
     wanted = {method: chosen.get(method, method) for method in methods}
     ordered = sorted(wanted, key=lambda method: (method not in chosen, not mcp.accepts(method), method))
@@ -77,9 +72,6 @@ def unique(ordered: Iterable[str], wanted: Mapping[str, str], rule: NameRule) ->
     return names
 
 
-# Apply the operator's overrides of arguments: schemas, descriptions, defaults, and what is hidden from callers. Then
-# rename those that LLM APIs would refuse, and find those that clients mirror into HTTP headers.
-_FOR_ONE_ARGUMENT: Final = ("$schema", "type", "properties", *DEFINITIONS)
 _RULE: Final = NameRule(r"A-Za-z0-9_.\-", 64, "argument")
 _OPAQUE: Final = ("propertyNames", "patternProperties", "enum", "const", "$ref", "$dynamicRef")
 
@@ -88,8 +80,6 @@ KEYWORD: Final = "x-mcp-header"
 PREFIX: Final = "Mcp-Param-"
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _KINDS: Final = ("integer", "string", "boolean")
-
-Rename = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +158,6 @@ def _override_parameter(before: Parameter, argument: Argument) -> Parameter:
 
 
 def without_parameters(method: Method, hidden: Collection[str]) -> Method:
-    """Return the method without the parameters that callers do not see."""
     return replace(method, parameters=tuple(p for p in method.parameters or () if p.name not in hidden))
 
 
@@ -180,18 +169,13 @@ def check_defaults(
     given = {name: _default(argument) for name, argument in arguments.items() if argument.has_default}
     if not given:
         return ArgumentDefaults()
-    # Rules for several arguments at once are left out, since each default is checked alone.
-    validator = validators.compile({keyword: schema[keyword] for keyword in _FOR_ONE_ARGUMENT if keyword in schema})
+    validator = validators.compile_alone(schema)
     for name, value in given.items():
         if not validator.is_valid({name: value}):
-            raise UnsoundSchema(
-                "the default in catalog.tools does not match the schema", pointer_of(("properties", name)), name
-            )
-    hidden = {name for name in given if arguments[name].hidden}
-    return ArgumentDefaults(
-        {name: value for name, value in given.items() if name not in hidden},
-        {name: value for name, value in given.items() if name in hidden},
-    )
+            reason = "the default in catalog.tools does not match the schema"
+            raise UnsoundSchema(reason, pointer_of(("properties", name)), name)
+    fixed = {name: value for name, value in given.items() if arguments[name].hidden}
+    return ArgumentDefaults({name: value for name, value in given.items() if name not in fixed}, fixed)
 
 
 def _default(argument: Argument) -> Any:
@@ -200,11 +184,8 @@ def _default(argument: Argument) -> Any:
 
 def publish_names(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the schema with names as LLM APIs accept them, and the method's own name of each new one. Some listings
-    have headings as names (``Transaction hash``), others special characters (``$filter``).
-
-    A schema with rules for names, or with a reference that may name properties, stays as it is: renaming would change
-    its meaning.
-    """
+    have headings as names (``Transaction hash``), others special characters (``$filter``). A schema with rules for
+    names, or with a reference that may name properties, stays: renaming would change its meaning."""
     names = {name: name for name in _names(schema)}
     if all(map(_RULE.accepts, names)) or _is_opaque(schema):
         return schema, {}
@@ -231,7 +212,7 @@ def _is_opaque(schema: Mapping[str, Any]) -> bool:
     return any(keyword in part for part in _same_object_schemas(schema) for keyword in _OPAQUE)
 
 
-def _rename_properties(schema: Any, rename: Rename) -> Any:
+def _rename_properties(schema: Any, rename: Callable[[str], str]) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     new = dict(schema)
@@ -251,12 +232,9 @@ def _rename_properties(schema: Any, rename: Rename) -> Any:
 
 
 def header_parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HeaderParameter, ...]]:
-    """Return the schema without bad annotations, and the header of each good one.
-
-    Clients drop a tool whose annotation breaks the rules, so a bad annotation is removed and the tool stays. The rules:
-    the name is a non-empty RFC 9110 token, unique in the tool whatever its case; the schema is an integer's, a string's
-    or a boolean's; and ``properties`` alone lead to it.
-    """
+    """Return the schema without bad annotations, for which clients would drop the tool, and the header of each good
+    one: its name is an RFC 9110 token, unique in the tool whatever its case; the schema is an integer's, a string's or
+    a boolean's; and ``properties`` alone lead to it."""
     found: dict[str, HeaderParameter] = {}
     return _without_bad_headers(schema, (), found), tuple(found.values())
 

@@ -1,53 +1,20 @@
 """Method → Tool, as Drupal's bridge defines it: id → name, usage → description, params → inputSchema, output →
-outputSchema, title and annotations.
-
-What can be repaired is repaired. A method that cannot become a sound tool raises :class:`UnsoundSchema`;
-:mod:`gateway.catalog.build` quarantines it and names the override that would help. A bad output schema is dropped
-instead, since the tool is useful without it.
+outputSchema, title and annotations. A bad output schema is dropped, since the tool is useful without it.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.catalog import names
 from gateway.catalog.curation import CHANGES_SITE, moves_value
-from gateway.catalog.names import (
-    ArgumentDefaults,
-    check_defaults,
-    header_parameters,
-    override_arguments,
-    publish_names,
-    without_parameters,
-)
 from gateway.jsonrpc import pointer_of
-from gateway.model import (
-    CLOSED,
-    HINTS,
-    Binding,
-    JsonObject,
-    MessageForm,
-    Method,
-    NameStyle,
-    Schema,
-    Structure,
-    Tool,
-    Version,
-)
+from gateway.model import CLOSED, HINTS, Binding, JsonObject, MessageForm, Method, NameStyle, Structure, Tool, Version
 from gateway.model.schema_keywords import ANNOTATIONS
+from gateway.schema import texts
 from gateway.schema.bundling import Bundler, UnsoundSchema, bundle_schema, object_schema
 from gateway.schema.drafts import says_required
-from gateway.schema.texts import (
-    MAX_DESCRIPTION,
-    clean_schema_texts,
-    clean_title,
-    clean_value_texts,
-    remove_hidden_characters,
-    trim_excerpt,
-    without_refused_defaults,
-)
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Params, ToolOverride
 from gateway.text import excerpt, truncate
@@ -65,8 +32,7 @@ _KEYWORDS_WITHOUT_PARAMETERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """Hold what applies to all methods: the operator's settings, and what the listing says of all of them (see
-    :class:`~gateway.model.Listing`)."""
+    """Hold what applies to all methods: the operator's settings, and what the listing says of all of them."""
 
     params: Params
     trust_annotations: bool = False
@@ -77,7 +43,7 @@ class ToolPolicy:
 
 def build_tool(
     method: Method,
-    names: Mapping[NameStyle, str],
+    tool_names: Mapping[NameStyle, str],
     override: ToolOverride,
     policy: ToolPolicy,
     validators: ValidatorCache,
@@ -87,41 +53,29 @@ def build_tool(
     structure = _structure(method, override, policy)
     if structure is Structure.BY_POSITION and not method.is_complete:
         method = replace(method, parameters=None)  # whoever guesses their order calls wrongly
-    whole = clean_schema_texts(_input_schema(method, structure))
-    defaults = check_defaults(override.arguments, whole, validators)
-    caller_schema = (
-        clean_schema_texts(_input_schema(without_parameters(method, defaults.fixed), structure))
-        if defaults.fixed
-        else whole
-    )
-    closed = _is_closed(method, structure)
-    # Compiled now, so that a schema that is invalid or too costly quarantines its method before any call.
-    validators.compile({**caller_schema, **CLOSED} if closed else caller_schema)
-    published_schema, renamed = publish_names(caller_schema)
-    whole_input, mirrored_headers = header_parameters(published_schema)
-    whole_output, note = _output_schema(method, override, validators)
-    input_schema = remove_hidden_characters(whole_input)
-    shown_input = without_refused_defaults(input_schema, validators)
-    output_schema = None if whole_output is None else remove_hidden_characters(whole_output, results=True)
+    whole = texts.clean_schema_texts(_input_schema(method, structure))
+    defaults = names.check_defaults(override.arguments, whole, validators)
+    shown = whole
+    if defaults.fixed:
+        shown = texts.clean_schema_texts(_input_schema(names.without_parameters(method, defaults.fixed), structure))
+    inputs, renamed = _publish_input(shown, _is_closed(method, structure), validators)
+    output, note = _output_schema(method, override, validators)
+    published_output = None if output is None else texts.remove_hidden_characters(output, results=True)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
-    name = names[NameStyle.MCP]
+    name = tool_names[NameStyle.MCP]
     return Tool(
         name=name,
-        names=names,
+        names=tool_names,
         method=method.name,
-        title=clean_title(method.title),
+        title=texts.clean_title(method.title),
         description=_description(method, name),
-        input_schema=input_schema,
-        closed=closed,
-        output_schema=output_schema,
-        input_check=None if input_schema is whole_input else whole_input,
-        shown_input=None if shown_input is input_schema else shown_input,
-        output_check=None if output_schema is whole_output else whole_output,
+        **inputs,
+        output_schema=published_output,
+        output_check=None if published_output is output else output,
         annotations=annotations,
         meta=_meta(method, leftover, note),
-        scopes=method.scopes if override.scopes is None else frozenset(override.scopes),
+        scopes=method.scopes,
         auth_level=_auth_level(method.annotations) if override.scopes is None else "required",
-        headers=mirrored_headers,
         requires={word: {} for word in override.mcp if word in _CAPABILITIES},
         returns_blocks="blocks" in override.mcp,
         input_required="input_required" in override.mcp,
@@ -131,14 +85,29 @@ def build_tool(
     )
 
 
+def _publish_input(
+    schema: dict[str, Any], closed: bool, validators: ValidatorCache
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the fields of a tool that are made of its input schema, and the method's own name of each new argument."""
+    # Compiled now, so that a schema that is invalid or too costly quarantines its method before any call.
+    validators.compile({**schema, **CLOSED} if closed else schema)
+    schema, renamed = names.publish_names(schema)
+    whole, headers = names.header_parameters(schema)
+    published = texts.remove_hidden_characters(whole)
+    shown = texts.without_refused_defaults(published, validators)
+    check, shown_input = None if published is whole else whole, None if shown is published else shown
+    fields = {"input_schema": published, "closed": closed, "input_check": check, "shown_input": shown_input}
+    return {**fields, "headers": headers}, renamed
+
+
 def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[str, Any]:
     """Return the tool's ``_meta``: that of the listing, ``annotations`` that are not hints of MCP, and why an output
     schema was ``dropped``."""
-    meta: dict[str, Any] = clean_value_texts(method.meta)
+    meta: dict[str, Any] = texts.clean_value_texts(method.meta)
     if method.deprecated:
         meta["deprecated"] = True
     if annotations and len(jsonrpc.encode_canonical(annotations)) <= MAX_META:
-        meta["annotations"] = clean_value_texts(annotations)
+        meta["annotations"] = texts.clean_value_texts(annotations)
     if dropped:
         meta["outputSchemaDropped"] = dropped
     return meta
@@ -155,16 +124,11 @@ def _apply_required_of_draft_3(method: Method) -> Method:
 
 
 def _apply_override(method: Method, override: ToolOverride) -> Method:
-    """Return the method with the operator's overrides."""
-    changes: dict[str, Any] = {}
-    if override.title is not None:
-        changes["title"] = override.title
-    if override.description is not None:
-        changes["description"] = override.description
-    if override.scopes is not None:
-        changes["scopes"] = frozenset(override.scopes)
+    scopes = None if override.scopes is None else frozenset(override.scopes)
+    given = {"title": override.title, "description": override.description, "scopes": scopes}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if override.arguments:
-        changes.update(override_arguments(method, override.arguments))
+        changes |= names.override_arguments(method, override.arguments)
     return replace(method, **changes) if changes else method
 
 
@@ -186,7 +150,7 @@ def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> St
 
 
 def _is_structure_known(method: Method, override: ToolOverride, policy: ToolPolicy) -> bool:
-    """Tell whether the operator or the listing says how params are sent, or it makes no difference: a method whose
+    """Return whether the operator or the listing says how params are sent, or it makes no difference: a method whose
     parameters are unknown, or that has none."""
     return (
         override.structure is not None
@@ -204,15 +168,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     if method.input_schema is not None:
         return object_schema(method.input_schema)
     if method.parameters is None:
-        if structure in _NAMED:
-            return {"type": "object"}
-        spread: dict[str, Any] = {"type": "array", "description": "The positional parameters, in order."}
-        if structure is Structure.UNKNOWN:
-            spread = {
-                "type": ["array", "object"],
-                "description": "The parameters: by position a list, by name an object.",
-            }
-        return {"type": "object", "properties": {SPREAD: spread}}
+        return {"type": "object"} if structure in _NAMED else _spread_schema(structure)
     bundler = Bundler(method.root)
     properties: dict[str, Any] = {}
     for parameter in method.parameters:
@@ -221,7 +177,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
         except UnsoundSchema as error:
             raise UnsoundSchema(error.reason, error.pointer, parameter.name) from None
         if parameter.description:  # parameters may share a schema, whose text describes none of them
-            schema = {**schema, "description": excerpt(parameter.description, MAX_DESCRIPTION)}
+            schema = {**schema, "description": excerpt(parameter.description, texts.MAX_DESCRIPTION)}
         properties[parameter.name] = schema
     whole: dict[str, Any] = {"type": "object", "properties": properties}
     required = [parameter.name for parameter in method.parameters if parameter.required]
@@ -230,8 +186,17 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     return bundler.finish(whole)
 
 
+def _spread_schema(structure: Structure) -> dict[str, Any]:
+    """Return the schema of one argument, for a method whose parameters are unknown."""
+    spread: JsonObject = {"type": "array", "description": "The positional parameters, in order."}
+    if structure is Structure.UNKNOWN:
+        described = "The parameters: by position a list, by name an object."
+        spread = {"type": ["array", "object"], "description": described}
+    return {"type": "object", "properties": {SPREAD: spread}}
+
+
 def _is_closed(method: Method, structure: Structure) -> bool:
-    """Tell whether the listing names all arguments. A whole schema decides itself whether it allows others."""
+    """Return whether the listing names all arguments. A whole schema decides itself whether it allows others."""
     if method.input_schema is not None:
         return False
     return (method.parameters is not None and method.is_complete) or structure not in _NAMED
@@ -242,18 +207,16 @@ def _output_schema(
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Return the output schema, or None and the fault for which it is dropped, if any."""
     # A listing describes the whole result. For a result that is MCP content, the schema is of structuredContent alone.
-    declared: Schema | None = None if "blocks" in override.mcp else method.result
-    if override.output_schema is not None:
-        declared = override.output_schema
-    if declared is None or isinstance(declared, bool) or not declared:
+    listed = None if "blocks" in override.mcp else method.result
+    declared = listed if override.output_schema is None else override.output_schema
+    if isinstance(declared, bool) or not declared:
         return None, None
     try:
-        schema = clean_schema_texts(bundle_schema(declared, method.root))
+        schema = texts.clean_schema_texts(bundle_schema(declared, method.root))
         validators.compile(schema)
     except UnsoundSchema as error:
         return None, error.reason
-    constrains = schema.keys() - ANNOTATIONS
-    return (schema if constrains else None), None
+    return (schema if schema.keys() - ANNOTATIONS else None), None
 
 
 def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple[JsonObject, dict[str, Any]]:
@@ -271,7 +234,7 @@ def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple
 
 
 def _needs_confirmation(annotations: JsonObject, override: ToolOverride) -> bool:
-    """Tell whether a person has to agree to each call. A tool without ``destructiveHint`` is not destructive here,
+    """Return whether a person has to agree to each call. A tool without ``destructiveHint`` is not destructive here,
     although MCP assumes so."""
     if override.confirm == "destructive":
         return annotations.get("destructiveHint") is True
@@ -291,10 +254,8 @@ def _auth_level(annotations: Mapping[str, Any]) -> str:
 
 
 def _description(method: Method, name: str) -> str:
-    text = trim_excerpt(method.description, MAX_DESCRIPTION) or clean_title(method.title) or name
-    if method.deprecated:
-        text = f"{text}\n\nDeprecated."
-    return truncate(text, MAX_DESCRIPTION)
+    text = texts.trim_excerpt(method.description, texts.MAX_DESCRIPTION) or texts.clean_title(method.title) or name
+    return truncate(f"{text}\n\nDeprecated." if method.deprecated else text, texts.MAX_DESCRIPTION)
 
 
 def _binding(
@@ -302,7 +263,7 @@ def _binding(
     structure: Structure,
     schema: Mapping[str, Any],
     own_names: Mapping[str, str],
-    defaults: ArgumentDefaults,
+    defaults: names.ArgumentDefaults,
     override: ToolOverride,
     policy: ToolPolicy,
 ) -> Binding:

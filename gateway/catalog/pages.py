@@ -1,15 +1,12 @@
 """Serialize pages of a catalog, each once.
 
-A page is the JSON array of its tools in the form of one era. Answers contain it as it is. Pages are made on first use,
-and kept in a cache that is bounded in bytes. The first page of a small catalog is made in advance.
+A page is the JSON array of its tools in the form of one era, which responses contain as it is.
 """
-
-from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from cachetools import LRUCache
 
@@ -20,6 +17,7 @@ from gateway.model import Catalog, Tool
 
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 """Maximum bytes of a page: many, since half of the agent frameworks read the first page alone."""
+_Key: TypeAlias = tuple[str, str, int, int]
 _SMALL: Final = 500
 """Tools of a catalog whose page holds the event loop for some 10 ms."""
 
@@ -42,15 +40,10 @@ class Page:
 
 
 class PageCache:
-    """Keep pages, at most ``max_bytes`` of them; the least recently used ones go first."""
+    """Keep pages, made on first use, at most ``max_bytes`` of them; the least recently used ones go first."""
 
     def __init__(self, max_bytes: int = 64 * 1024 * 1024) -> None:
-        self._pages: LRUCache[tuple[str, str, int, int], Page] = LRUCache(
-            max_bytes, getsizeof=lambda page: len(page.tools) + 200
-        )
-
-    def __repr__(self) -> str:
-        return f"<PageCache {len(self._pages)} pages, {self._pages.currsize} of {self._pages.maxsize} bytes>"
+        self._pages: LRUCache[_Key, Page] = LRUCache(max_bytes, getsizeof=lambda page: len(page.tools) + 200)
 
     async def get_page(self, catalog: Catalog, projector: Projector, after: str | None, size: int) -> Page:
         """Return the page that begins behind the name ``after``, which the catalog need not have any more. Other tasks
@@ -65,14 +58,14 @@ class PageCache:
             return page
 
     def prepare_first_pages(self, catalog: Catalog, projectors: Iterable[Projector], size: int) -> None:
-        """Make the first page for each projector, so that no client waits for it. That of a large catalog is left to
-        the first client, since it would hold up all others."""
+        """Make the first page for each projector, so that no client waits for it. That of a large catalog would hold up
+        all clients, and is left to the first one."""
         for projector in projectors if len(catalog.tools) <= _SMALL else ():
             key = (catalog.digest, projector.key, 0, size)
             if key not in self._pages:
                 self._keep(key, run_at_once(_page(catalog, projector, 0, size)))
 
-    def _keep(self, key: tuple[str, str, int, int], page: Page) -> None:
+    def _keep(self, key: _Key, page: Page) -> None:
         if self._pages.getsizeof(page) <= self._pages.maxsize:
             self._pages[key] = page
 

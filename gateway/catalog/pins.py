@@ -1,11 +1,8 @@
 """Keep pins: what was reviewed of each tool, so that a later change by the backend is detected (security S14).
 
-A pin has what a model reads (name, texts, schemas, annotations), what decides who may call (scopes, the service's auth
-level) and what decides how the backend is called (structure, endpoint, notification). Texts are kept in full for the
-reviewer, schemas as digests. The key of a pin is the backend's method, which an override of the name does not change.
+A pin has what a model reads, what decides who may call, and what decides how the backend is called. Texts are kept in
+full for the reviewer, schemas as digests. Its key is the backend's method, whatever name an override gives it.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
@@ -13,6 +10,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +19,9 @@ from gateway.catalog.curation import CHANGES_SITE
 from gateway.model import Binding, QuarantinedMethod, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
-_IN_FILES: Final = {"str": str, "str | None": str | None, "bool": bool, "list[str]": list, "Mapping[str, Any]": dict}
+_IN_FILES: Final[Mapping[Any, Any]] = {
+    str: str, str | None: str | None, bool: bool, list[str]: list, Mapping[str, Any]: dict
+}  # fmt: skip
 """The JSON type of a pin's field in a file, by the annotation of the field."""
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
 
@@ -77,9 +77,6 @@ class Pins:
 
     by_method: Mapping[str, Pin]
 
-    def __repr__(self) -> str:
-        return f"<Pins of {len(self.by_method)} methods>"
-
     def admits(self, method: str) -> bool:
         return method in self.by_method
 
@@ -91,17 +88,10 @@ class Pins:
         pinned = self.by_method.get(tool.method)
         if pinned is None:
             return self.unreviewed(tool.method)
-        now = pin_of(tool)
-        changed = [
-            field.name.replace("_", " ")
-            for field in fields(Pin)
-            if getattr(pinned, field.name) != getattr(now, field.name)
-        ]
-        if not changed:
-            return None
-        return QuarantinedMethod(
-            tool.method, f"changed since it was pinned: {', '.join(changed)}", _REMEDY, held_by_pin=True
-        )
+        now, names = pin_of(tool), [field.name for field in fields(Pin)]
+        changed = [name.replace("_", " ") for name in names if getattr(pinned, name) != getattr(now, name)]
+        reason = f"changed since it was pinned: {', '.join(changed)}"
+        return QuarantinedMethod(tool.method, reason, _REMEDY, held_by_pin=True) if changed else None
 
 
 def pin_of(tool: Tool) -> Pin:
@@ -180,7 +170,7 @@ def parse_pins(content: Any, origin: str) -> dict[str, Pin]:
 
 def _parse_pin(entry: Any) -> Pin:
     pin = Pin(**entry)
-    good = all(isinstance(getattr(pin, field.name), _IN_FILES[str(field.type)]) for field in fields(Pin))
+    good = all(isinstance(getattr(pin, field.name), _IN_FILES[field.type]) for field in fields(Pin))
     if not good or not all(isinstance(text, str) for text in (*pin.arguments, *pin.scopes)):
         raise TypeError
     return pin
@@ -194,18 +184,14 @@ def write_pins(file: Path, tools: Iterable[Tool]) -> None:
 
 def replace_file(file: Path, text: str) -> None:
     """Write a file in one step: no reader sees half of it. An old one keeps its mode, and its owner where root writes;
-    a new one has the mode that the umask leaves, and a link leads to the file.
-
-    Raises :class:`OSError`.
-    """
+    a new one has the mode that the umask leaves. A link is followed. Raises :class:`OSError`."""
     target = file.resolve()
     old = target.stat() if target.exists() else None
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     mode = 0o666 if old is None else 0o600  # nobody else may read what nobody else could
     try:
-        with open(
-            scratch, "x", encoding="utf-8", newline="", opener=lambda path, how: os.open(path, how, mode)
-        ) as stream:
+        opener = partial(os.open, mode=mode)
+        with open(scratch, "x", encoding="utf-8", newline="", opener=opener) as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

@@ -1,10 +1,8 @@
 """The command line: its commands, each in a module that is loaded when the command is given.
 
-Exit codes: 0 success; 1 the tool reported a failure, ``check`` found no tool, or ``tools --diff`` a difference; 2 the
-command line or the configuration is wrong, or a port is taken; 3 the backend gave no listing.
+Exit codes: 0 success; 1 the tool reported a failure, ``check`` found no tool, or ``tools --diff`` or ``config diff`` a
+difference; 2 the command line or the configuration is wrong, or a port is taken; 3 the backend gave no listing.
 """
-
-from __future__ import annotations
 
 import gc
 import re
@@ -21,6 +19,7 @@ COMMANDS: Final = {
     "call": ("commands", "Call one tool and print its result."),
     "check": ("commands", "Contact issuers and backend; print what they accept and list."),
     "completion": ("commands", "Print the completion script of a shell: bash, zsh or fish."),
+    "config": ("config_command", "Show what is set and where, or what another file changes."),
     "connect": ("connect_command", "Print the entry that makes an MCP client use the gateway."),
     "demo": ("commands", "Start a small service on loopback, and the gateway before it."),
     "healthcheck": ("health_command", "Exit with 0 where the gateway of this machine lives, else with 1."),
@@ -31,8 +30,7 @@ COMMANDS: Final = {
     "stdio": ("stdio_command", "Serve MCP on standard input and output, for one client."),
     "tools": ("commands", "List the tools, show what changed, pin them, or try one."),
 }
-"""The module of each command, and the line about it. To load all modules for these lines takes most of a second."""
-
+"""The module of each command, and the line about it: to load all modules for these lines takes most of a second."""
 
 HINTS: Final = {
     r"command '.*://": f"A command stands before the URL: {COMMAND} serve URL.",

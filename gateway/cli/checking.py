@@ -1,8 +1,6 @@
 """Check services: their issuers, the token, the listing. Print a report, or the same as JSON (docs/checking.md)."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -27,7 +25,7 @@ from gateway.settings import ServiceSettings, Settings
 from gateway.store import StoreFault
 from gateway.text import masked_url, printable
 
-Say: TypeAlias = Callable[[str], None]
+Say: TypeAlias = Callable[..., None]
 
 
 @dataclass(slots=True)
@@ -55,20 +53,21 @@ class Checked:
 
 async def check(settings: Settings, services: Sequence[ServiceSettings], token: str | None, *, as_json: bool) -> int:
     """Print the report on each service. Return the highest exit code."""
-    say: Say = (lambda _: None) if as_json else report.say
+    say: Say = (lambda *_: None) if as_json else report.say
     try:
         common = [*config_warnings(settings)]
     except ConfigError as error:
         fail(UNUSABLE, str(error))
     if settings.services and common:
-        say("\n".join(report.warnings(common)))
+        say(*report.warnings(common))
     checked = []
     for service in services:
         if service.name:
             say(report.heading(service))
         checked.append(await _check(service, token, [] if service.name else [*common], say))
-        if not as_json:
-            _tell_failure(checked[-1])
+        if not as_json and (failure := checked[-1].failure):
+            named = [f"The service with this failure is {service.name}."] if service.name else []
+            click.echo("\n".join([*failure.lines, *named]), err=True)
     code = max((one.code for one in checked), default=0)
     try:
         store, fault = await check_store(settings.store)
@@ -79,7 +78,7 @@ async def check(settings: Settings, services: Sequence[ServiceSettings], token: 
         if not as_json:
             click.echo(f"store        {store}\ncause        {fault.cause}\nnext         {fault.next}", err=True)
     elif not code:
-        say("\n".join((f"store        {store}", *report.workers(settings.server))))
+        say(f"store        {store}", *report.workers(settings.server))
     if as_json:
         shared = common if settings.services else []
         document = {
@@ -90,22 +89,12 @@ async def check(settings: Settings, services: Sequence[ServiceSettings], token: 
     return code
 
 
-def _tell_failure(checked: Checked) -> None:
-    if checked.failure is None:
-        return
-    for line in checked.failure.lines:
-        click.echo(line, err=True)
-    if checked.settings.name:
-        click.echo(f"The service with this failure is {checked.settings.name}.", err=True)
-
-
 async def _check(settings: ServiceSettings, token: str | None, warnings: list[str], say: Say) -> Checked:
     checked = Checked(settings, warnings)
 
     async def report_auth(service: Service) -> None:
         checked.service = service
-        async for line in _auth_lines(checked, service):
-            say(line)
+        await _report_auth(checked, service, say)
 
     async def keep(service: Service, caller: Caller, catalog: Catalog) -> Catalog:
         checked.catalog, checked.principal = catalog, caller.principal
@@ -119,21 +108,18 @@ async def _check(settings: ServiceSettings, token: str | None, warnings: list[st
         checked.failure, checked.token = failure, failure.token
         return checked if failure.diagnosis != NEEDS_TOKEN else _without_token(checked, say)
     finally:
-        for line in _invitation(checked):
-            say(line)
+        say(*_invitation(checked))
     checked.warnings += lint_catalog(catalog, settings.catalog)
     if checked.principal is not None and checked.token is not None:
-        for line in (*principal_lines(checked.principal), *checked.token.lines()):
-            say(line)
-    for line in report.check(settings, catalog, checked.warnings):
-        say(line)
+        say(*principal_lines(checked.principal), *checked.token.lines())
+    say(*report.check(settings, catalog, checked.warnings))
     lines = _failure_lines(settings, checked, catalog)
     checked.failure = ContactFailed(FAILED, lines) if lines else None
     return checked
 
 
 def _failure_lines(settings: ServiceSettings, checked: Checked, catalog: Catalog) -> tuple[str, ...]:
-    """Return why what was found is of use to nobody; none where it is."""
+    """Return why no caller could use what was found; none where callers can."""
     if checked.faults:
         return ("No caller can get in:", *(f"  {fault}" for fault in checked.faults))
     lacking = checked.principal and {*settings.auth.scopes.list_} - checked.principal.scopes
@@ -153,7 +139,7 @@ def _without_token(checked: Checked, say: Say) -> Checked:
         checked.warnings.append(
             "no tools are shown: the service lists them only to callers with a token; give one with --token-file"
         )
-        say("\n".join(report.warnings(checked.warnings)))
+        say(*report.warnings(checked.warnings))
     return checked
 
 
@@ -163,7 +149,7 @@ def json_of(checked: Checked) -> dict[str, Any]:
     return {
         "name": settings.name or None, "path": f"{settings.mount}/mcp", "exit_code": checked.code,
         "backend": masked_url(settings.backend.url),
-        "auth": {"mode": settings.auth.mode, "issuers": [*_issuers_json(checked)],
+        "auth": {"mode": settings.auth.mode, "issuers": [_issuer_json(*one) for one in checked.issuers],
                  "resource": settings.resource if settings.auth.traits.needs_metadata else None},
         "token": _token_json(checked),
         "dialect": None if catalog is None else catalog.dialect,
@@ -177,10 +163,9 @@ def json_of(checked: Checked) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _issuers_json(checked: Checked) -> Iterator[dict[str, Any]]:
-    for policy, found in checked.issuers:
-        of_policy = {"preset": policy.preset.name, "audiences": sorted(policy.audiences)}
-        yield {"issuer": policy.issuer.issuer, **of_policy, "fault": found.fault or None}
+def _issuer_json(policy: IssuerPolicy, found: IssuerFinding) -> dict[str, Any]:
+    of_policy = {"preset": policy.preset.name, "audiences": sorted(policy.audiences)}
+    return {"issuer": policy.issuer.issuer, **of_policy, "fault": found.fault or None}
 
 
 def _tools_json(catalog: Catalog, names: NameStyle) -> list[dict[str, Any]]:
@@ -213,21 +198,19 @@ def _failure_json(failure: ContactFailed) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def _auth_lines(checked: Checked, service: Service) -> AsyncIterator[str]:
-    """Yield the report on authentication, and keep what it finds. Contacts each issuer."""
+async def _report_auth(checked: Checked, service: Service, say: Say) -> None:
+    """Report on authentication, and keep what was found. Contacts each issuer."""
     settings = service.settings
     if service.site.metadata is None:
-        yield "auth         off: every client that reaches the port may list and call"
+        say("auth         off: every client that reaches the port may list and call")
         return
-    yield f"resource     {settings.resource}"
+    say(f"resource     {settings.resource}")
     for policy in service.auth.policies:
-        yield f"issuer       {policy.issuer.issuer} (preset {policy.preset.name})"
+        say(f"issuer       {policy.issuer.issuer} (preset {policy.preset.name})")
         found = await check_issuer(settings, policy, service.auth.issuers)
         checked.issuers.append((policy, found))
-        for line in _issuer_lines(settings, policy, found):
-            yield line
-    for line in _credential_lines(settings):
-        yield line
+        say(*_issuer_lines(settings, policy, found))
+    say(*_credential_lines(settings))
 
 
 def _issuer_lines(settings: ServiceSettings, policy: IssuerPolicy, found: IssuerFinding) -> Iterator[str]:

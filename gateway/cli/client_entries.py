@@ -1,9 +1,4 @@
-"""The entries that make MCP clients use the gateway: where each client reads them, and how to add one.
-
-Everything but our own entry stays as it is in a client's file, to the character.
-"""
-
-from __future__ import annotations
+"""Add the entries that make MCP clients use the gateway. All else in a client's file stays, to the character."""
 
 import os
 import stat
@@ -33,9 +28,8 @@ class NotAdded(Exception):
 
 @dataclass(frozen=True)
 class Client:
-    """Describe how a client is configured: its usual ``file``, and the member that holds the entries. ``stdio`` and
-    ``http`` are the members of an entry beside the command or the URL; None where the file accepts no such entry.
-    ``then`` is what to do after a change. ``login`` returns the members for a client id."""
+    """Describe a client's usual ``file``, and its member with the entries. ``stdio`` and ``http`` are members beside
+    the command or the URL, None where the file accepts no such entry; ``login`` returns those for a client id."""
 
     title: str
     file: Callable[[], Path] | None
@@ -48,8 +42,7 @@ class Client:
     login: Callable[[str], Entry] | None = None
 
     def entry(self, command: tuple[str, ...], url: str | None, client_id: str | None = None) -> Entry:
-        """Return the entry that starts ``command``, or that connects to ``url`` and may log in as ``client_id``.
-        Raises :class:`NotAdded`."""
+        """Return the entry that starts ``command``, or connects to ``url``. Raises :class:`NotAdded`."""
         if url is not None and self.http is None:
             raise NotAdded(self.instead_of_http)
         if client_id is not None and (url is None or self.login is None):
@@ -59,7 +52,6 @@ class Client:
         return {**(self.http or {}), "url": url, **(self.login(client_id) if self.login and client_id else {})}
 
     def render(self, entries: Mapping[str, Entry]) -> str:
-        """Return a file with these entries alone."""
         tree = {self.section: {name: dict(entry) for name, entry in entries.items()}}
         return tomlkit.dumps(tree) if self.is_toml else jsonrpc.pretty(tree) + "\n"
 
@@ -80,10 +72,6 @@ def _claude_desktop() -> Path:
     else:
         folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     return folder / "Claude" / "claude_desktop_config.json"
-
-
-def _codex() -> Path:
-    return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
 
 
 _STDIO: Final = {"type": "stdio"}
@@ -107,7 +95,8 @@ CLIENTS: Final[Mapping[str, Client]] = {
     ),
     "cursor": Client("Cursor", _home(".cursor", "mcp.json"), http={}, then="Restart Cursor.",
                      login=lambda name: {"auth": {"CLIENT_ID": name}}),
-    "codex": Client("Codex", _codex, "mcp_servers", http={}, then="Start codex; /mcp shows it.", is_toml=True,
+    "codex": Client("Codex", lambda: Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml",
+                    "mcp_servers", http={}, then="Start codex; /mcp shows it.", is_toml=True,
                     login=lambda name: {"oauth": {"client_id": name}}),
     "gemini": Client(
         "Gemini CLI", _home(".gemini", "settings.json"), http=_HTTP, then="Start gemini; /mcp shows it.",
@@ -119,9 +108,8 @@ CLIENTS: Final[Mapping[str, Client]] = {
 
 
 def change_entry(client: Client, file: Path, name: str, entry: Entry | None, owns: Callable[[Entry], bool]) -> bool:
-    """Write an entry to a file, or remove it for None; return False where there is nothing to change. ``owns`` returns
-    whether an entry of that name is ours to change; its further members are kept. Raises :class:`NotAdded` and
-    :class:`OSError`."""
+    """Write an entry to a file, or remove it for None; return False where there is nothing to change. An entry of that
+    name is changed if it ``owns`` it; its further members stay. Raises :class:`NotAdded` and :class:`OSError`."""
     _check_place(file)
     raw = _content(file)
     try:
@@ -148,8 +136,7 @@ def change_entry(client: Client, file: Path, name: str, entry: Entry | None, own
 
 
 def _check_place(file: Path) -> None:
-    """Raise :class:`NotAdded` for a file that links lead out of its folder: the project, else the home, else where it
-    is. A project may come from a stranger, and so may its links."""
+    """Raise :class:`NotAdded` for a link out of the project, the home or its folder: a stranger may have made it."""
     named, real = Path(os.path.normpath(file.absolute())), Path(os.path.realpath(file))
     folder = next((base for base in (Path.cwd(), Path.home()) if named.is_relative_to(base)), named.parent)
     if not real.is_relative_to(folder.resolve()):
@@ -157,8 +144,7 @@ def _check_place(file: Path) -> None:
 
 
 def _content(file: Path) -> bytes:
-    """Return the bytes of a client's file, none where there is no file yet. Raises :class:`NotAdded` for what is not
-    to be replaced, and :class:`OSError`."""
+    """Return a client's file, b"" where there is none. Raises :class:`NotAdded` for what is not to be replaced."""
     try:
         status = file.stat()
     except FileNotFoundError:

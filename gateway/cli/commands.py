@@ -1,7 +1,5 @@
 """The commands check, tools, call, methods, schema, demo and completion."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -170,8 +168,7 @@ def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> N
         fail(UNUSABLE, str(error))
     after = snapshots_of(_catalog_without_pins(service, token).tools, NameStyle(service.catalog.names))
     found = compare_catalogs(before, after)
-    for line in report.differences(found):
-        report.say(line)
+    report.say(*report.differences(found))
     if found:
         raise SystemExit(FAILED)
 
@@ -233,7 +230,6 @@ def _pin(service: ServiceSettings, token: str | None) -> None:
 
 
 def _catalog_without_pins(service: ServiceSettings, token: str | None) -> Catalog:
-    """Return the catalog with no pins applied."""
     knobs = service.catalog.model_copy(update={"pin": None})
     catalog: Catalog = _with_catalog(replace(service, catalog=knobs), _return_catalog, token)
     return catalog
@@ -244,8 +240,7 @@ async def _return_catalog(_: Service, __: Caller, catalog: Catalog) -> Catalog:
 
 
 def _with_catalog(service: ServiceSettings, work: Work, token: str | None = None) -> Any:
-    """Return the result of ``work``, which gets the catalog that the bearer of ``token`` sees. A failure ends the
-    program with a message and an exit code."""
+    """Return what :func:`contact` does. A failure ends the program with a message and an exit code."""
     logs.configure("traceback", "text")
     try:
         return run(contact(service, work, token))

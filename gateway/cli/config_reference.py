@@ -1,7 +1,5 @@
 """Render the settings and dialects for editors and readers: JSON Schemas, the commented YAML, two pages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, Final
@@ -13,8 +11,8 @@ from pydantic.fields import FieldInfo
 from gateway import credentials
 from gateway.config import source as config
 from gateway.config.layers import environment_name
-from gateway.listing.dialect import PARTS, Dialect
-from gateway.listing.probe import DIALECTS
+from gateway.listing.dialect import PARTS
+from gateway.listing.reader import DIALECTS
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Credentials, ListingCredentials, Settings
 from gateway.settings.paths import as_written, documents, element_of, knobs, model_of
@@ -26,7 +24,7 @@ _MODES: Final = (Credentials.model_fields["mode"], ListingCredentials.model_fiel
 _SERVICES: Final = "services"
 _TOOLS: Final = "catalog.tools"
 _RELOAD: Final = (
-    f"all but {' and '.join(f'`{prefix}*`' for prefix in config.RESTART)}, of which it applies",
+    f"all but {', '.join(f'`{prefix}*`' for prefix in config.RESTART)}, of which it applies",
     f"{', '.join(f'`{knob}`' for knob in config.LIVE)} alone;",
     "the others keep their value until a restart, and the log names them.",
 )
@@ -67,8 +65,9 @@ GET here, and calls for the listing go to it.
 
 def render(form: str) -> str:
     """Return one of the texts, by its name on the command line."""
-    forms = {"json": _json, "yaml": _yaml, "markdown": _markdown, "methods": _methods, "dialects": _dialects}
-    return forms[form]()
+    if form == "methods":
+        return json.dumps(FILE_SCHEMA, indent=2) + "\n"
+    return {"json": _json, "yaml": _yaml, "markdown": _markdown, "dialects": _dialects}[form]()
 
 
 def _json() -> str:
@@ -79,10 +78,6 @@ def _json() -> str:
             "enum": [credentials.AUTO, *credentials.MODES],
         }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-
-
-def _methods() -> str:
-    return json.dumps(FILE_SCHEMA, indent=2) + "\n"
 
 
 def _yaml() -> str:
@@ -208,7 +203,8 @@ def _as_yaml(value: Any) -> str:
 
 def _dialects() -> str:
     """Return ``docs/dialects.md``: what each dialect says about itself, in the order of probing."""
-    return "\n".join([_INTRODUCTION, *_requests(), "", *_carried(), "", "## What is not carried", "", *_not_carried()])
+    left_out = [line for name, one in DIALECTS.items() for line in (f"**{name}**: {one.info.not_carried}", "")]
+    return "\n".join([_INTRODUCTION, *_requests(), "", *_carried(), "", "## What is not carried", "", *left_out])
 
 
 def _requests() -> Iterator[str]:
@@ -226,13 +222,5 @@ def _carried() -> Iterator[str]:
     yield f"| dialect | {' | '.join(PARTS)} | passed |"
     yield "|---" * (len(PARTS) + 2) + "|"
     for name, dialect in DIALECTS.items():
-        yield f"| `{name}` | {' | '.join(_marks(dialect))} | {dialect.info.params} |"
-
-
-def _marks(dialect: Dialect) -> Iterator[str]:
-    return ("✓" if part in dialect.info.carries else "" for part in PARTS)
-
-
-def _not_carried() -> Iterator[str]:
-    for name, dialect in DIALECTS.items():
-        yield from (f"**{name}**: {dialect.info.not_carried}", "")
+        marks = ("✓" if part in dialect.info.carries else "" for part in PARTS)
+        yield f"| `{name}` | {' | '.join(marks)} | {dialect.info.params} |"

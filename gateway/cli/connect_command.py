@@ -1,7 +1,5 @@
 """The command ``connect``: print or write the entry that makes an MCP client use the gateway."""
 
-from __future__ import annotations
-
 import copy
 import os
 import re
@@ -15,7 +13,7 @@ import click
 from gateway import jsonrpc
 from gateway.cli import COMMAND
 from gateway.cli.client_entries import CLIENTS, Client, Entry, NotAdded, change_entry
-from gateway.cli.options import UNUSABLE, Given, configured, fail, program, with_service
+from gateway.cli.options import FILE, UNUSABLE, Given, configured, fail, program, with_service
 from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute, read_yaml_with_references
 from gateway.settings import ServiceSettings
 from gateway.settings.knobs import texts_in
@@ -36,12 +34,10 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 @click.option("--http", is_flag=True, help="An entry with the URL of serve, in place of one that starts stdio.")
 @click.option("--client-id", metavar="ID", help="With --http: the client id for logins, where none registers itself.")
 @click.option("--entry", "entry_name", metavar="NAME", help="Name of the entry. Absent: the service's.")
-@click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="File with the access token that stdio acts with.")  # fmt: skip
+@click.option("--token-file", type=FILE, metavar="FILE", help="File with the access token that stdio acts with.")
 @click.option("--write", is_flag=True, help="Add the entry to the client's file. Nothing else in it changes.")
 @click.option("--remove", is_flag=True, help="Remove the entry from the client's file. Nothing else in it changes.")
-@click.option("--file", "target", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Another file than the client's usual one.")  # fmt: skip
+@click.option("--file", "target", type=FILE, metavar="FILE", help="Another file than the client's usual one.")
 @click.pass_obj
 def connect(
     given: Given,
@@ -63,12 +59,7 @@ def connect(
         fail(
             UNUSABLE, "--write and --remove exclude each other, and so do --http and --token-file, which is for stdio."
         )
-    if entry_name and len(services) > 1:
-        fail(UNUSABLE, f"--entry {entry_name}: there are several services. Choose one with --service.")
-    names = {entry_name or _name_of(service): service for service in services}
-    for name in names:
-        if not _NAME.fullmatch(name):
-            fail(UNUSABLE, f"--entry {name}: use at most 64 letters, digits, hyphens and underscores.")
+    names = _entry_names(services, entry_name)
     file = target or (client.file() if client.file else None)
     if (write or remove) and file is None:
         fail(UNUSABLE, f"--{'remove' if remove else 'write'} needs --client, or --file with the client's file.")
@@ -87,6 +78,17 @@ def connect(
     where = file or "the client's file"
     login = " Where clients cannot register themselves, give --client-id." if http and not client_id else ""
     click.echo(f"Add this to {where}" + (", or run it again with --write." if file else ".") + login, err=True)
+
+
+def _entry_names(services: Sequence[ServiceSettings], given: str | None) -> dict[str, ServiceSettings]:
+    """Return the services by the names of their entries. Ends the program where one cannot be used."""
+    if given and len(services) > 1:
+        fail(UNUSABLE, f"--entry {given}: there are several services. Choose one with --service.")
+    names = {given or _name_of(service): service for service in services}
+    for name in names:
+        if not _NAME.fullmatch(name):
+            fail(UNUSABLE, f"--entry {name}: use at most 64 letters, digits, hyphens and underscores.")
+    return names
 
 
 def _change(
@@ -165,7 +167,7 @@ def _check_left_out(given: Given) -> None:
 
 
 def _secrets_below(path: Sequence[str | int], value: Any) -> Iterator[Sequence[str | int]]:
-    """Yield the path of each secret in the value of a knob: no references, and no templates that are one name."""
+    """Yield the path of each secret in the value of a knob; references and templates of one name are none."""
     knob = find_knob(path)
     is_address = knob is not None and knob.path[-1] == "url"
     if knob is not None and (knob.is_secret or is_address):
@@ -179,9 +181,8 @@ def _secrets_below(path: Sequence[str | int], value: Any) -> Iterator[Sequence[s
 
 
 def _is_ours(old: Entry, service: ServiceSettings, is_named: bool) -> bool:
-    """Return whether this command wrote an entry: it starts this program, or has the service's URL. Where the operator
-    names a plain one, host and port may differ: most servers have this path, and what is sent to a stranger's must not
-    be sent to another host."""
+    """Return whether this command wrote an entry: it starts this program, or has the service's URL. Host and port may
+    differ in a plain one that the operator names: what is sent to a stranger's must not be sent to another host."""
     command, args, url = old.get("command"), old.get("args"), old.get("url", old.get("httpUrl"))
     words = [command, *(args if isinstance(args, list) else [])]
     starts = isinstance(command, str) and (Path(command).stem == COMMAND or words[1:3] == ["-m", "gateway"])

@@ -1,7 +1,5 @@
 """Reach one service for a command: build it, act as a caller, and say what is wrong where that fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -43,8 +41,7 @@ class ContactFailed(Exception):
 async def contact(
     settings: ServiceSettings, work: Work, token: str | None = None, first: Preparation | None = None
 ) -> Any:
-    """Return the result of ``work``, which gets the catalog that the bearer of ``token`` sees. ``first`` runs before.
-    Raises :class:`ContactFailed`."""
+    """Return what ``work``, after ``first``, makes of what the token's bearer sees. Raises :class:`ContactFailed`."""
     try:
         secrets = read_secrets(settings.server.secret_file)
         files = await ServiceFiles.read(settings)
@@ -56,10 +53,8 @@ async def contact(
                 return await _work(service, work, token)
             finally:
                 await service.close()
-    except ConfigError as error:
-        raise ContactFailed(UNUSABLE, error.faults) from error
-    except SecretError as error:
-        raise ContactFailed(UNUSABLE, (str(error),)) from error
+    except (ConfigError, SecretError) as error:
+        raise ContactFailed(UNUSABLE, tuple(str(error).splitlines())) from error
 
 
 async def _work(service: Service, work: Work, token: str | None) -> Any:

@@ -1,7 +1,5 @@
 """Run the demo: a bookshop that lists its methods with ``rpc.discover``, and the gateway in front of it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
@@ -24,11 +22,8 @@ from gateway.web.exchange import raw_refusal
 SERVICE_PORT: Final = 8000
 ADMIN_PORT: Final = 9090
 _TEXT, _COUNT, _NUMBER = ({"type": name} for name in ("string", "integer", "number"))
-_BOOK: Final = {
-    "type": "object",
-    "properties": {"isbn": _TEXT, "title": _TEXT, "author": _TEXT, "price": _NUMBER, "stock": _COUNT},
-    "required": ["isbn", "title", "author", "price", "stock"],
-}
+_COLUMNS: Final = {"isbn": _TEXT, "title": _TEXT, "author": _TEXT, "price": _NUMBER, "stock": _COUNT}
+_BOOK: Final = {"type": "object", "properties": _COLUMNS, "required": list(_COLUMNS)}
 _ORDER: Final = {"type": "object", "properties": {"order": _COUNT, "total": _NUMBER}, "required": ["order", "total"]}
 _ISBN: Final = {
     "name": "isbn",
@@ -36,35 +31,25 @@ _ISBN: Final = {
     "description": "ISBN-13, digits only.",
     "schema": {"type": "string", "pattern": "^[0-9]{13}$"},
 }
+_WORDS: Final = {"name": "query", "required": True, "description": "Words to look for.", "schema": _TEXT}
+_LIMIT: Final = {"name": "limit", "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10}}
+_COPIES: Final = {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}}
 _BOOK_REF: Final = {"$ref": "#/components/schemas/Book"}
+_BOOKS: Final = {"type": "array", "items": _BOOK_REF}
+
+
+def _method(name: str, summary: str, structure: str, params: list[Any], result: dict[str, Any]) -> dict[str, Any]:
+    described = {"name": name, "summary": summary, "paramStructure": structure, "params": params}
+    return {**described, "result": {"name": "result", "schema": result}}
+
+
 DOCUMENT: Final[dict[str, Any]] = {
     "openrpc": "1.3.2",
     "info": {"title": "Bookshop", "version": "1.0.0"},
     "methods": [
-        {
-            "name": "books.search",
-            "summary": "Find books by words of their title or author.",
-            "paramStructure": "by-name",
-            "params": [
-                {"name": "query", "required": True, "description": "Words to look for.", "schema": _TEXT},
-                {"name": "limit", "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10}},
-            ],
-            "result": {"name": "books", "schema": {"type": "array", "items": _BOOK_REF}},
-        },
-        {
-            "name": "books.get",
-            "summary": "One book.",
-            "paramStructure": "by-position",
-            "params": [_ISBN],
-            "result": {"name": "book", "schema": _BOOK_REF},
-        },
-        {
-            "name": "orders.create",
-            "summary": "Order copies of a book.",
-            "paramStructure": "by-name",
-            "params": [_ISBN, {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}}],
-            "result": {"name": "order", "schema": _ORDER},
-        },
+        _method("books.search", "Find books by words of their title or author.", "by-name", [_WORDS, _LIMIT], _BOOKS),
+        _method("books.get", "One book.", "by-position", [_ISBN], _BOOK_REF),
+        _method("orders.create", "Order copies of a book.", "by-name", [_ISBN, _COPIES], _ORDER),
     ],
     "components": {"schemas": {"Book": _BOOK}},
 }
@@ -75,14 +60,12 @@ class Bookshop:
 
     def __init__(self) -> None:
         self._orders = 0
-        self._books: list[dict[str, Any]] = [
-            {"isbn": isbn, "title": title, "author": author, "price": price, "stock": stock}
-            for isbn, title, author, price, stock in (
-                ("9780142437247", "Moby-Dick", "Herman Melville", 13.0, 7),
-                ("9780141439518", "Pride and Prejudice", "Jane Austen", 9.5, 3),
-                ("9780199535675", "Twenty Thousand Leagues Under the Sea", "Jules Verne", 11.0, 0),
-            )
-        ]
+        books = (
+            ("9780142437247", "Moby-Dick", "Herman Melville", 13.0, 7),
+            ("9780141439518", "Pride and Prejudice", "Jane Austen", 9.5, 3),
+            ("9780199535675", "Twenty Thousand Leagues Under the Sea", "Jules Verne", 11.0, 0),
+        )
+        self._books: dict[str, dict[str, Any]] = {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in books}
 
     async def listen(self, port: int) -> Port:
         """Serve at a port of loopback, 0 for any free one."""
@@ -119,19 +102,19 @@ class Bookshop:
                 return DOCUMENT
             case "books.search", {"query": str(query)}:
                 words = query.lower().split()
-                found = [b for b in self._books if all(w in f"{b['title']} {b['author']}".lower() for w in words)]
+                books = self._books.values()
+                found = [b for b in books if all(w in f"{b['title']} {b['author']}".lower() for w in words)]
                 return found[: params.get("limit", 10)]
-            case "books.get", [isbn]:
+            case "books.get", [str(isbn)]:
                 return self._book(isbn)
-            case "orders.create", {"isbn": isbn}:
+            case "orders.create", {"isbn": str(isbn)}:
                 return self._order(self._book(isbn), params.get("copies", 1))
         raise LookupError("Method not found")
 
     def _book(self, isbn: str) -> dict[str, Any]:
-        for book in self._books:
-            if book["isbn"] == isbn:
-                return book
-        raise LookupError(f"There is no book with the ISBN {isbn}")
+        if isbn not in self._books:
+            raise LookupError(f"There is no book with the ISBN {isbn}")
+        return self._books[isbn]
 
     def _order(self, book: dict[str, Any], copies: int) -> dict[str, Any]:
         if copies > book["stock"]:
@@ -149,17 +132,9 @@ async def run(port: int, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. ``say`` prints a guide with commands to type."""
     service = await Bookshop().listen(free_or_any(SERVICE_PORT))
     url = f"http://127.0.0.1:{service.number}/jsonrpc"
-    settings = load_settings(
-        None,
-        [
-            f"backend.url={url}",
-            f"server.port={free_or_any(port)}",
-            f"server.admin_port={0 if port == ADMIN_PORT else free_or_any(ADMIN_PORT)}",
-            "auth.mode=off",
-        ],
-        environ={},
-    )
-    gateway = Server(settings)
+    admin = 0 if port == ADMIN_PORT else free_or_any(ADMIN_PORT)
+    ports = [f"server.port={free_or_any(port)}", f"server.admin_port={admin}"]
+    gateway = Server(load_settings(None, [f"backend.url={url}", *ports, "auth.mode=off"], environ={}))
     await gateway.start()
     stop = asyncio.Event()
     stop_on_signal(stop)

@@ -1,7 +1,5 @@
 """The command ``healthcheck``, for images: an exit code, quickly. So it imports nothing but what asks one question."""
 
-from __future__ import annotations
-
 import http.client
 import os
 from typing import Final
@@ -19,8 +17,7 @@ class NoAdminPort(Exception):
 
 
 def admin_url(host: str = "", port: int | str | None = None) -> str:
-    """Return the address of the admin port on this machine: of these values, else of the environment, else the
-    default. An address that stands for all of the machine's is loopback here."""
+    """Return the admin port's address on this machine: of these values, else the environment, else the default."""
     host = host or os.environ.get("GATEWAY__SERVER__ADMIN_HOST", "")
     host = "127.0.0.1" if host in _EVERYWHERE else host
     port = port or os.environ.get("GATEWAY__SERVER__ADMIN_PORT") or DEFAULT_PORT

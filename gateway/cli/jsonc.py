@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,8 +23,7 @@ class NotJson(Exception):
 
 @dataclass
 class _Value:
-    """Hold a value, and where it stands: ``text[start:end]``. An object has its ``members``; ``has_last_comma`` says
-    that a comma follows the last one."""
+    """Hold the value at ``text[start:end]``. After the last of its ``members`` there may be a comma."""
 
     value: Any
     start: int
@@ -120,7 +119,6 @@ class _Parser:
         self._place = 1 if text.startswith("\ufeff") else 0
 
     def parse(self) -> _Value:
-        self._skip()
         value = self._value(0)
         self._skip()
         if self._place != len(self._text):
@@ -130,6 +128,7 @@ class _Parser:
     def _value(self, depth: int) -> _Value:
         if depth > _MAX_DEPTH:
             raise self._fault("it nests too deeply")
+        self._skip()
         start, mark = self._place, self._text[self._place : self._place + 1]
         if mark in ("{", "["):
             self._place += 1
@@ -139,40 +138,34 @@ class _Parser:
         found.end = self._place
         return found
 
+    def _entries(self, found: _Value, end: str) -> Iterator[None]:
+        """Stop before each entry of an object or array, up to its end."""
+        more = True
+        while not self._take(end):
+            if not more:
+                raise self._fault("a comma is missing")
+            yield
+            more = found.has_last_comma = self._take(",")
+
     def _object(self, start: int, depth: int) -> _Value:
         found = _Value({}, start)
-        while True:
-            self._skip()
-            if self._take("}"):
-                return found
-            if found.members and not found.has_last_comma:
-                raise self._fault("a comma is missing")
+        for _ in self._entries(found, "}"):
             name = self._scalar()
             if not isinstance(name, str):
                 raise self._fault("a name in quotes is missing")
             if name in found.members:
                 raise self._fault(f"{name} stands there twice")
-            self._skip()
             if not self._take(":"):
                 raise self._fault("a colon is missing")
-            self._skip()
             found.members[name] = self._value(depth + 1)
             found.value[name] = found.members[name].value
-            self._skip()
-            found.has_last_comma = self._take(",")
+        return found
 
     def _array(self, start: int, depth: int) -> _Value:
         found = _Value([], start)
-        more = True
-        while True:
-            self._skip()
-            if self._take("]"):
-                return found
-            if not more:
-                raise self._fault("a comma is missing")
+        for _ in self._entries(found, "]"):
             found.value.append(self._value(depth + 1).value)
-            self._skip()
-            more = self._take(",")
+        return found
 
     def _scalar(self) -> Any:
         match = _SCALAR.match(self._text, self._place)
@@ -190,6 +183,7 @@ class _Parser:
             self._place = match.end()
 
     def _take(self, mark: str) -> bool:
+        self._skip()
         taken = self._text.startswith(mark, self._place)
         self._place += taken
         return taken

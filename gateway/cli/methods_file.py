@@ -1,7 +1,5 @@
 """Write a methods file (``dialect: static``) of what a listing gave, for a person to complete."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -25,16 +23,13 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _write_text)
+_Dumper.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" * ("\n" in text) or None)
+)
 
 
 def render_methods(settings: ServiceSettings, listing: Listing, offered: frozenset[str]) -> str:
-    """Return the file: an entry for each method in ``offered``, and a comment for what has to be added. Read as
-    ``dialect: static``, it gives the same tools as the listing."""
+    """Return the file for ``dialect: static``: an entry for each method in ``offered``, and what has to be added."""
     return "\n".join([*_head(settings, listing), "methods:", *_entries(listing, offered)]) + "\n"
 
 

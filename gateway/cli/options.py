@@ -1,7 +1,5 @@
 """Options that several commands take, exit codes, and how a command ends with a failure."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os
@@ -21,6 +19,7 @@ from gateway.config.source import ConfigError, ConfigSource
 from gateway.settings import ServiceSettings, Settings
 from gateway.text import did_you_mean
 
+FILE: Final = click.Path(dir_okay=False, path_type=Path)
 FAILED: Final = 1
 UNUSABLE: Final = 2
 NO_LISTING: Final = 3
@@ -32,6 +31,10 @@ _NO_TOKEN: Final = (
     ("{", "}", "is JSON: keep the value of its access_token alone"),
 )  # fmt: skip
 """How a file without a token alone begins and ends, and what to do."""
+_NAME_IT: Final = (
+    f"Name the service: {COMMAND} {{}} URL, or a file: --config {_FILE}. "
+    "schema --format yaml --minimal prints one to begin with."
+)
 _OPEN: Final = "There is no configuration file: authentication is off, on loopback only."
 
 
@@ -60,8 +63,8 @@ class Given:
 
 
 def configured(command: Callable[..., None], here: bool = True) -> Callable[..., None]:
-    """Add the argument URL and the options --config and --set. Without --config, ``$GATEWAY_CONFIG`` is read, else,
-    with ``here``, gateway.yaml of this folder. The command gets ``settings``, and the ``source`` to load them again."""
+    """Add the argument URL, --config (else ``$GATEWAY_CONFIG``, else, with ``here``, gateway.yaml of this folder) and
+    --set. The command gets ``settings``, and the ``source`` to load them again."""
 
     @click.argument("url", required=False)
     @click.option("--config", "named", type=click.Path(path_type=Path), metavar="FILE", multiple=True,
@@ -89,13 +92,12 @@ def configured(command: Callable[..., None], here: bool = True) -> Callable[...,
         try:
             settings = source.load_settings()
         except ConfigError as error:
-            faults = [f"  {fault}" for fault in error.faults]
+            hints = []
             if not {"backend.url: is required", f"{file}: {os.strerror(errno.ENOENT)}"}.isdisjoint(error.faults):
-                name_it = f"Name the service: {COMMAND} {context.info_name} URL, or a file: --config {_FILE}."
-                faults.append(f"{name_it} schema --format yaml --minimal prints one to begin with.")
-            if url and "services." in "".join(faults):
-                faults.append(f"The URL stands in for {knob}; --service NAME says of which service.")
-            fail(UNUSABLE, "The configuration cannot be used:", *faults)
+                hints.append(_NAME_IT.format(context.info_name))
+            if url and "services." in "".join(error.faults):
+                hints.append(f"The URL stands in for {knob}; --service NAME says of which service.")
+            fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults), *hints)
         if defaults and context.info_name in _OPENING:
             click.echo(_OPEN, err=True)
         command(settings=settings, source=source, **arguments)
@@ -104,8 +106,7 @@ def configured(command: Callable[..., None], here: bool = True) -> Callable[...,
 
 
 configured_by_name: Final = partial(configured, here=False)
-"""Like :func:`configured`, but ignores the file of this folder: a client chooses the folder, which may be a
-stranger's."""
+"""Without the file of this folder, which a client chooses: it may be a stranger's."""
 
 
 def _in_this_folder() -> Path | None:
@@ -117,32 +118,17 @@ def _in_this_folder() -> Path | None:
 
 
 def _check_url(context: click.Context, url: str | None, arguments: dict[str, Any]) -> str | None:
-    """Return the argument URL. Where the first word is no URL, it is the argument TOOL of a command that has one.
-    Raises :class:`click.UsageError`."""
+    """Return the argument URL. Another first word is the argument TOOL, or raises :class:`click.UsageError`."""
     if arguments.get("tool", "") is None:
         if url is None or "://" in url:
             hint = f"`tools {url or ''}` lists them."
             raise click.MissingParameter(hint, context, param_hint="'TOOL'", param_type="argument")
         url, arguments["tool"] = None, url
     if url is not None and "://" not in url:
-        others = (
-            f"a file is --config FILE, a knob --set section.knob=value{', a tool stands last' * ('tool' in arguments)}"
-        )
+        others = "a file is --config FILE, a knob --set section.knob=value"
+        others += ", a tool stands last" if "tool" in arguments else ""
         raise click.UsageError(f"{url} is not a URL: it begins with http:// or https://; {others}", context)
     return url
-
-
-def with_token(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the option --token-file. The command gets ``token``, or None."""
-
-    @click.option(
-        "--token-file", type=click.Path(dir_okay=False, path_type=Path), help="File with an access token to act with."
-    )
-    @wraps(command)
-    def with_read_token(token_file: Path | None, **arguments: Any) -> None:
-        command(token=None if token_file is None else token_or_fail(token_file), **arguments)
-
-    return with_read_token
 
 
 def read_token(file: Path) -> str:
@@ -161,6 +147,13 @@ def token_or_fail(file: Path) -> str:
         return read_token(file)
     except OSError as error:
         fail(UNUSABLE, f"--token-file {file}: {error.strerror}")
+
+
+with_token: Final = click.option(
+    "--token-file", "token", type=FILE, help="File with an access token to act with.",
+    callback=lambda _, __, file: None if file is None else token_or_fail(file),
+)  # fmt: skip
+"""Add the option --token-file. The command gets ``token``, or None."""
 
 
 def with_service(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,7 +1,5 @@
 """Format what the command line prints about catalogs, differences and failures."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -32,8 +30,7 @@ _SLOW: Final = 1.0
 
 @contextmanager
 def progress(url: str) -> Iterator[Callable[[str], None]]:
-    """Print on standard error, if it is a terminal, what the command waits for once that takes longer than a second.
-    Yields a function that notes what is asked now."""
+    """Print on a terminal's standard error what a wait of a second is for. Yield a function that notes it."""
     stage, slow = "contacting the backend", False
 
     def show() -> None:
@@ -63,7 +60,6 @@ def warnings(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def heading(settings: ServiceSettings) -> str:
-    """Return the heading of the report on one of several services."""
     return f"\nservice      {settings.name}, at {settings.mount}/mcp; its knobs are under services.{settings.name}"
 
 
@@ -85,13 +81,12 @@ def check(settings: ServiceSettings, catalog: Catalog, warned: list[str]) -> Ite
 
 
 def workers(server: ServerSettings) -> Iterator[str]:
-    """Yield a line about several workers."""
     if server.workers > 1:
         yield f"workers      {server.workers}, which divide {DIVIDED}; each has for itself: {OF_EACH}"
 
 
 def tools_table(catalog: Catalog, name_style: NameStyle) -> Iterator[str]:
-    """Yield a line for each tool: its name, its arguments (optional ones in brackets), its description's first line."""
+    """Yield a line for each tool: name, arguments (optional ones in brackets), first line of the description."""
     rows = []
     for tool in catalog.tools:
         description = "" if lacks_description(tool) else tool.description.partition("\n")[0]
@@ -125,7 +120,7 @@ def differences(found: CatalogDiff) -> Iterator[str]:
 
 
 def no_listing(settings: ServiceSettings, steps: Iterable[Step]) -> Iterator[str]:
-    """Yield that there is no listing, and each request with its answer. Requests with the same answer are one line."""
+    """Yield that there is no listing, and each request with its response; equal responses are one line."""
     yield f"{masked_url(settings.backend.url)} gave no listing of its methods."
     for questions, answer in fold_steps(steps):
         asked = questions[0] if len(questions) == 1 else f"{len(questions)} questions"
@@ -133,8 +128,7 @@ def no_listing(settings: ServiceSettings, steps: Iterable[Step]) -> Iterator[str
 
 
 def fold_steps(steps: Iterable[Step]) -> Iterator[tuple[list[str], str]]:
-    """Return the questions of each answer, in the order in which the answers came first. Answers that quote their own
-    question are the same otherwise."""
+    """Yield the questions of each answer, in the order of the answers. One may quote its own question."""
     folded: dict[str, list[Step]] = {}
     for step in steps:
         folded.setdefault(step.answer.summary.replace(step.question, "…"), []).append(step)
@@ -152,13 +146,13 @@ _PAINTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 )
 _GAP: Final = 2
 _LEAST: Final = 24
-_NAME_SHARE: Final = 0.4
-"""Share of the width that each column but the last may take."""
+_NAME_SHARE: Final = 0.4  # share of the width that each column but the last may take
 
 
-def say(text: str) -> None:
+def say(*lines: str) -> None:
     """Print the lines of a report, in colors on a terminal."""
-    _echo("\n".join(map(_paint, text.split("\n"))))
+    if lines:
+        _echo("\n".join(map(_paint, "\n".join(lines).split("\n"))))
 
 
 def _echo(text: str) -> None:
@@ -175,7 +169,6 @@ def _paint(line: str) -> str:
 
 
 def is_terminal() -> bool:
-    """Return whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -186,15 +179,10 @@ def show_tools(catalog: Catalog, name_style: NameStyle) -> None:
 
 
 def _tools_table(catalog: Catalog, name_style: NameStyle) -> Iterator[str]:
-    rows = [
-        (
-            tool.name_for(name_style),
-            arguments_of(tool),
-            _hint(tool),
-            "" if lacks_description(tool) else tool.description,
-        )
-        for tool in catalog.tools
-    ]
+    rows = []
+    for tool in catalog.tools:
+        description = "" if lacks_description(tool) else tool.description
+        rows.append((tool.name_for(name_style), arguments_of(tool), _hint(tool), description))
     yield from table(("TOOL", "ARGUMENTS", "", "DESCRIPTION"), rows, shutil.get_terminal_size((120, 24)).columns)
 
 

@@ -1,7 +1,5 @@
 """The command ``serve``: one process, or the parent of several, or one of several."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """The command ``status``: show a running gateway, as its admin port tells."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -39,7 +37,7 @@ def status(url: str | None, file: Path | None, watch: bool, as_json: bool) -> No
         while True:
             started = time.monotonic()
             state, samples = _read(place)
-            seconds = _INTERVAL if before else time.time() - (one_value(samples, _STARTED) or time.time())
+            seconds = _INTERVAL if before else _uptime(samples)
             figures = service_figures(samples, before, [one["name"] for one in _services(state)])
             if as_json:
                 click.echo(json.dumps({**state, "figures": {name: _plain(one) for name, one in figures.items()}}))
@@ -62,17 +60,15 @@ _STARTED: Final = "mcp_gateway_start_time_seconds"
 
 def _configured(file: Path | None) -> str:
     """Return the address that a configuration names. The file may be one that the gateway refuses just now."""
-    named = file or os.environ.get("GATEWAY_CONFIG") or Path("gateway.yaml")
-    path = Path(named)
+    path = Path(file or os.environ.get("GATEWAY_CONFIG") or "gateway.yaml")
     path = path / "gateway.yaml" if path.is_dir() else path
     try:
         server = read_yaml(path.read_text(encoding="utf-8"), str(path)).get("server", {})
         return admin_url(str(server.get("admin_host") or ""), server.get("admin_port"))
     except (OSError, ValueError, AttributeError) as error:
         if file is not None:
-            fail(
-                FAILED, f"{file}: {getattr(error, 'strerror', None) or error}. Name the admin port instead: status URL"
-            )
+            reason = getattr(error, "strerror", None) or error
+            fail(FAILED, f"{file}: {reason}. Name the admin port instead: status URL")
         return admin_url()
 
 
@@ -118,16 +114,13 @@ def _page(
     rates = "since the start" if since_start else f"of the last {seconds:.0f} s"
     words = "ready" if ready is None else f"not ready: {printable(ready)}"
     yield f"{place}  {words}  up {_span(_uptime(samples))}  {rates}"
-    yield "  ".join(_process_words(state, samples))
-    yield ""
+    yield from ("  ".join(_process_words(state, samples)), "")
     rows = [_COLUMNS, *(_row(one, figures[one["name"]], seconds) for one in _services(state))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-    problems = [*_problems(state)]
-    if problems:
-        yield ""
-        yield from problems
+    if problems := [*_problems(state)]:
+        yield from ("", *problems)
 
 
 def _process_words(state: Mapping[str, Any], samples: Samples) -> Iterator[str]:
@@ -164,18 +157,15 @@ def _row(service: Mapping[str, Any], figures: ServiceFigures, seconds: float) ->
 
 
 def _problems(state: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each problem once, with what to do where that is known. A stranger's words may be in it."""
-    said: set[str] = set()
-    for process in state["processes"]:
-        for part in (*process["services"], process):
-            for one in part["problems"]:
-                name = f"{part['name']}: " if part.get("name") else ""
-                known = one.get("diagnosis")
-                remedy = f" {known['cause']} {known['next']}" if known else ""
-                line = printable(f"{name}{one['cause']}, since {one['since']}.{remedy}")
-                if line not in said:
-                    said.add(line)
-                    yield line
+    """Return each problem once, with what to do where that is known. A stranger's words may be in it."""
+    said: dict[str, None] = {}
+    for part in (part for process in state["processes"] for part in (*process["services"], process)):
+        for one in part["problems"]:
+            name = f"{part['name']}: " if part.get("name") else ""
+            known = one.get("diagnosis")
+            remedy = f" {known['cause']} {known['next']}" if known else ""
+            said[printable(f"{name}{one['cause']}, since {one['since']}.{remedy}")] = None
+    return iter(said)
 
 
 def _uptime(samples: Samples) -> float:

@@ -5,8 +5,6 @@ after the result, it ends ``subscriptions/listen``. This connection is the sessi
 follow ``notifications/initialized``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
@@ -56,10 +54,6 @@ class Conversation:
         self._initialize: dict[str, Any] | None = None
         self._session: str | None = None
 
-    def __repr__(self) -> str:
-        session = "with a session, " if self._session else ""
-        return f"<Conversation {session}{len(self._requests)} under way>"
-
     async def receive(self, line: bytes | None) -> None:
         """Read one line; None stands for one that was too long. The response to a request follows later."""
         if line is not None and not line.strip():
@@ -87,7 +81,6 @@ class Conversation:
             await asyncio.wait(self._requests, timeout=seconds)
 
     async def close(self) -> None:
-        """Cancel everything that is under way."""
         tasks = {*self._requests, *((self._notices,) if self._notices else ())}
         for task in tasks:
             task.cancel()
@@ -181,7 +174,7 @@ class Conversation:
     async def _send_notices(self) -> None:
         """Send the older era's notifications that belong to no request."""
         try:
-            stream = await self._endpoint.open_stream(self._request(await self._caller()))
+            stream = await self._endpoint.legacy.open_stream(self._request(await self._caller()))
             await self._send_stream(stream, None)
         except ConnectionError:
             return

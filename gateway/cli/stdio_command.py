@@ -1,20 +1,27 @@
-"""The command ``stdio``: one service for one client, which starts this process and ends it."""
+"""The command ``stdio``: one service for one client, which starts this process and ends it.
 
-from __future__ import annotations
+Each standard stream has a daemon thread: the non-blocking mode of a pipe is shared with other processes that hold it,
+not every system has one, and a blocked thread never delays the end.
+"""
 
 import asyncio
+import errno
 import os
+import select
+import stat
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
 
 import click
 
 from gateway.auth.authenticator import PresentedToken
-from gateway.cli.options import UNUSABLE, configured_by_name, fail, read_token, run, token_or_fail, with_one_service
-from gateway.cli.pipes import LineReader, LineWriter, claim_streams
+from gateway.cli import options
 from gateway.cli.stdio import Conversation
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
@@ -26,7 +33,7 @@ from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
-from gateway.telemetry import audit, logs
+from gateway.telemetry import audit, logs, tracing
 
 TOKEN_VARIABLE: Final = "GATEWAY_TOKEN"  # noqa: S105, the name of a variable
 _ON_A_TERMINAL: Final = (
@@ -36,16 +43,18 @@ _ON_A_TERMINAL: Final = (
 
 _GRACE: Final = 2.0
 """Seconds for the calls that run when the input ends. Their client has gone, or waits for this process to end."""
-_LAST_WORDS: Final = 0.5
-"""Seconds to write that the subscriptions end."""
+_LAST_WORDS: Final = 0.5  # seconds to write that the subscriptions end
+
+_CHUNK: Final = 65536
 
 Token = Callable[[], str | None]
+Result = TypeVar("Result")
 
 
 @click.command()
-@configured_by_name
-@with_one_service
-@click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+@options.configured_by_name
+@options.with_one_service
+@click.option("--token-file", type=options.FILE, metavar="FILE",
               help="File with an access token to act with; with auth.mode: jwt it is read for each message. Absent: "
                    f"${TOKEN_VARIABLE}, if it is set.")  # fmt: skip
 def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None, **_: Any) -> None:
@@ -56,32 +65,35 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
     try:
         service = _with_token(service, token)
         if settings.telemetry.audit.to == audit.STDOUT:
-            fail(UNUSABLE, "telemetry.audit.to: stdout belongs to the client here. Name a file")
+            options.fail(options.UNUSABLE, "telemetry.audit.to: stdout belongs to the client here. Name a file")
         incoming, outgoing = claim_streams()
         logs.configure(settings.telemetry.log.level)
         logs.choose_requests(settings.telemetry.log.requests)
         audit.start(settings.telemetry.audit)
-        run(_serve_until_signal(service, token, incoming, outgoing))
+        tracing.start(settings.telemetry)
+        options.run(_serve_until_signal(service, token, incoming, outgoing))
     except ConfigError as error:
-        fail(UNUSABLE, *error.faults)
-    except (SecretError, audit.AuditFault) as error:
-        fail(UNUSABLE, str(error))
+        options.fail(options.UNUSABLE, *error.faults)
+    except (SecretError, audit.TelemetryFault) as error:
+        options.fail(options.UNUSABLE, str(error))
     except OSError as error:
-        fail(UNUSABLE, f"Standard input and output must be open: {error.strerror}")
+        options.fail(options.UNUSABLE, f"Standard input and output must be open: {error.strerror}")
+    finally:
+        audit.stop()
+        tracing.stop()
 
 
 def _token_from(file: Path | None) -> Token:
     """Return what reads the token. Ends the program where the file cannot be read now."""
     if file is None:
         return lambda: os.environ.get(TOKEN_VARIABLE) or None
-    token_or_fail(file)
-    return lambda: read_token(file)
+    options.token_or_fail(file)
+    return lambda: options.read_token(file)
 
 
 def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
-    """Return the settings under which the token has an effect. With ``auth.mode: off`` it is the service's own, and is
-    sent there: the client and this process belong to one user. Raises :class:`ConfigError` where it has no effect, or
-    is missing."""
+    """Return the settings under which the token has an effect. With ``auth.mode: off`` it is sent to the service: the
+    client and this process belong to one user. Raises :class:`ConfigError` where it has no effect, or is missing."""
     auth, credentials = settings.auth, settings.backend.credentials
     given = token()
     if auth.traits.authenticates:
@@ -167,3 +179,136 @@ async def _caller(service: Service, token: Token) -> Caller:
     if not access.may_enter(principal):
         raise authenticator.missing_token_error()
     return Caller(view=access.view_of(principal), principal=principal)
+
+
+def claim_streams() -> tuple[int, int]:
+    """Return descriptors of standard input and output for this command alone. Descriptor 1 becomes standard error: a
+    library's prints must not get between the messages. Raises :class:`OSError` where a stream is closed."""
+    if sys.__stdin__ is None or sys.__stdout__ is None:  # its number may be that of another file by now
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # standard error is closed
+        os.dup2(nothing, 1)
+    os.close(nothing)
+    return incoming, outgoing
+
+
+class _Thread:
+    """Run functions in a thread, one after another."""
+
+    def __init__(self, name: str) -> None:
+        self._work: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def call(self, function: Callable[[], Result]) -> asyncio.Future[Result]:
+        """Return what the function will return, or the :class:`OSError` that it will raise."""
+        done: Future[Result] = Future()
+        self._work.put((function, done))
+        return asyncio.wrap_future(done)
+
+    def end(self) -> None:
+        """End the thread after the work that it has."""
+        self._work.put(None)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            function, done = work
+            if not done.set_running_or_notify_cancel():
+                continue
+            try:
+                done.set_result(function())
+            except OSError as error:
+                done.set_exception(error)
+
+
+class LineReader:
+    """Read lines of at most ``longest`` bytes from a descriptor, and no further than they are consumed."""
+
+    def __init__(self, descriptor: int, longest: int) -> None:
+        self._descriptor = descriptor
+        self._longest = longest
+
+    async def lines(self) -> AsyncIterator[bytes | None]:
+        """Yield each line until the stream ends, without its end; None stands for one that was too long."""
+        thread, line = _Thread("stdin"), bytearray()
+        is_long = False  # the rest of such a line is dropped, whatever its length
+        try:
+            while chunk := await thread.call(self._read):
+                *ends, begun = chunk.split(b"\n")
+                for end in ends:
+                    is_long = is_long or len(line) + len(end) > self._longest
+                    yield None if is_long else bytes(line + end)
+                    line.clear()
+                    is_long = False
+                is_long = is_long or len(line) + len(begun) > self._longest
+                line += b"" if is_long else begun
+        finally:
+            thread.end()
+        if line or is_long:
+            yield None if is_long else bytes(line)
+
+    def _read(self) -> bytes:
+        while True:
+            try:
+                return os.read(self._descriptor, _CHUNK)
+            except BlockingIOError:  # the mode of who started this
+                select.select([self._descriptor], [], [])
+            except ConnectionError:  # a socket whose peer is gone
+                return b""
+
+
+class LineWriter:
+    """Write lines to a descriptor, each as a whole. ``broken`` is set once the reader has gone."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.broken = asyncio.Event()
+        self._descriptor = descriptor
+        self._thread = _Thread("stdout")
+        self._watching = _tells_of_its_reader(descriptor)
+        if self._watching:
+            blocks = os.get_blocking(descriptor)
+            asyncio.get_running_loop().add_reader(descriptor, self._lose)
+            os.set_blocking(descriptor, blocks)  # uvloop changes the mode
+
+    async def write(self, line: bytes) -> None:
+        """Write a line and its end; return once that is done. Raises :class:`BrokenPipeError`."""
+        if self.broken.is_set():
+            raise BrokenPipeError
+        try:
+            await self._thread.call(lambda: _write_all(self._descriptor, line + b"\n"))
+        except OSError:
+            self._lose()
+            raise BrokenPipeError from None
+
+    def close(self) -> None:
+        """Stop watching the descriptor, and end the thread. The descriptor stays open."""
+        self._unwatch()
+        self._thread.end()
+
+    def _lose(self) -> None:
+        self._unwatch()
+        self.broken.set()
+
+    def _unwatch(self) -> None:
+        if self._watching:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._watching = False
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:  # the mode of who started this
+            select.select([], [descriptor], [])
+
+
+def _tells_of_its_reader(descriptor: int) -> bool:
+    """Return whether the loop can notice that the reader of a pipe or socket has gone."""
+    mode = os.fstat(descriptor).st_mode
+    return os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))

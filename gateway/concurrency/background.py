@@ -1,7 +1,4 @@
-"""Background work that lasts as long as the gateway: start it again where it ends, keep what it fetches fresh, and hold
-what is wrong for the admin port."""
-
-from __future__ import annotations
+"""Run background work for as long as the gateway lasts, keep what it fetches fresh, and hold what is wrong with it."""
 
 import asyncio
 import random
@@ -16,18 +13,15 @@ import structlog
 from gateway.text import excerpt
 
 _RETRY_DELAYS: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
-# A source that says "fresh for 0 s" must not make us ask without a pause.
-_MIN_PAUSE: Final = 0.05
-_STABLE_AFTER: Final = 60.0
-"""Seconds of running after which earlier failures no longer lengthen the delay."""
+_MIN_PAUSE: Final = 0.05  # for a source that says "fresh for 0 s"
+_STABLE_AFTER: Final = 60.0  # seconds of running after which earlier failures no longer lengthen the delay
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Problem:
-    """Hold what is wrong, "" for nothing, since when, and when it is tried again, None where nothing does that by
-    itself. Times are as in RFC 3339. ``error`` is the exception behind it, where that says more."""
+    """Hold what is wrong, "" for nothing, since when, and when it is tried again (RFC 3339), or None."""
 
     cause: str = ""
     since: str = ""
@@ -62,8 +56,7 @@ async def keep_fresh(
     remaining: Callable[[], float],
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Refresh now, unless the value is still fresh, then again each time shortly before it expires. Never returns.
-    ``remaining`` returns the seconds until it expires."""
+    """Refresh a value now, unless it is fresh, and shortly before its ``remaining`` seconds end each time."""
     if remaining() <= 0:
         await refresh()
     while True:
@@ -115,7 +108,6 @@ class Background:
         return (job.describe(now) for job in self._jobs.values())
 
     async def stop(self) -> None:
-        """End all jobs."""
         jobs, self._jobs = list(self._jobs), {}
         for task in jobs:
             task.cancel()
@@ -151,11 +143,9 @@ async def _run_to_end(work: Callable[[], Awaitable[None]]) -> BaseException | No
     return None
 
 
-# Count the requests of one service, so that a reload can wait for the last one.
 class UseCounter:
-    """Count the running requests of one service, which is closed after the last one. It is a context manager that can
-    be entered many times at once. Who enters often may count in :attr:`running` itself, and calls :meth:`note_end`
-    where :attr:`is_awaited`."""
+    """Count the running requests of one service, which is closed after the last one. Hot paths may change
+    :attr:`running` directly. They must then call :meth:`note_end` if :attr:`is_awaited` is set."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -175,12 +165,10 @@ class UseCounter:
             self.note_end()
 
     def note_end(self) -> None:
-        """Note that a request has ended."""
         if self._idle is not None and not self.running:
             self._idle.set()
 
     async def wait_until_idle(self) -> None:
-        """Return once no request is running."""
         if self.running and not self._given_up:
             self.is_awaited = True
             self._idle = self._idle or asyncio.Event()
@@ -188,7 +176,7 @@ class UseCounter:
             await self._idle.wait()
 
     def give_up(self) -> None:
-        """End all waits at once, although requests are running: the shutdown's time is over."""
+        """End all waits although requests are running: the shutdown's time is over."""
         self._given_up = True
         if self._idle is not None:
             self._idle.set()

@@ -1,9 +1,4 @@
-"""Run work once that several callers ask for at the same time.
-
-The work runs in a task of its own: a caller that is cancelled while it waits does not cancel it for the others.
-"""
-
-from __future__ import annotations
+"""Run work once for all callers at a time, in a task of its own: a caller's cancellation does not end it for others."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -23,7 +18,7 @@ class SingleFlight(Generic[Key, Value]):
         return f"<SingleFlight {len(self._tasks)} under way>"
 
     def __contains__(self, key: Key) -> bool:
-        """Tell whether work for the key is under way."""
+        """Return whether work for the key is under way."""
         return key in self._tasks and not self._tasks[key].done()
 
     def start(self, key: Key, work: Callable[[], Coroutine[Any, Any, Value]]) -> asyncio.Task[Value]:

@@ -1,7 +1,5 @@
-"""Share the turns of the event loop: give other tasks one while one of them computes for long (large listings,
-catalogs, results), run at the end of one what is cheaper together (decision 44), and measure how long it is held."""
-
-from __future__ import annotations
+"""Share the turns of the event loop: give other tasks one during a long computation, run at the end of one what is
+cheaper together (decision 44), and measure how long it is held."""
 
 import asyncio
 import time
@@ -28,8 +26,7 @@ class Turns:
 
 
 class EndOfTurnQueue:
-    """Run queued functions at the end of this event-loop iteration, or as soon as :data:`_MAX_QUEUED` are queued. Make
-    it and use it in one event loop."""
+    """Run queued functions at the end of this event-loop iteration, or as soon as :data:`_MAX_QUEUED` are queued."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -74,11 +71,8 @@ def run_at_once(steps: Generator[None, None, Any]) -> Any:
             return done.value
 
 
-# Measure how long the event loop is held: how late a timer fires.
-_LOOK: Final = 0.25
-"""Seconds from one timer to the next."""
-_LOOKS: Final = 30
-"""Timers of each of the two windows whose maximum is kept."""
+_LOOK: Final = 0.25  # seconds from one timer to the next
+_LOOKS: Final = 30  # timers of each of the two windows whose maximum is kept
 
 
 class LoopLag:
@@ -93,13 +87,11 @@ class LoopLag:
         return max(self._before, self._now)
 
     def start(self) -> None:
-        """Start to measure in the running event loop."""
         loop = asyncio.get_running_loop()
         self._due = loop.time() + _LOOK
         self._timer = loop.call_at(self._due, self._look, loop)
 
     def stop(self) -> None:
-        """Measure no more."""
         if self._due:
             self._timer.cancel()
 

@@ -1,7 +1,5 @@
 """Read certificate and key of the public port."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 from typing import NamedTuple

@@ -1,10 +1,7 @@
-"""Merge YAML file, environment and command line into one tree of knobs, before it is checked.
+"""Merge YAML file, environment and ``--set`` into one tree of knobs, before it is checked; later layers win.
 
-Later layers win: the file, the environment, ``--set``. The head of docs/configuration.md describes their values, and
-the references in them.
+The head of docs/configuration.md describes their values, and the references in them.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.config.strict_yaml import NotYaml, read_yaml
+from gateway.listing.static import find_lines
 from gateway.settings import Settings
 from gateway.settings.paths import Key, Knob, find_knob, nearest_knob
 
@@ -47,7 +45,6 @@ def successor(path: Sequence[Key]) -> str | None:
     return next((f"left in this release; {now}" for knob, now in LEFT.items() if fnmatchcase(own, knob)), None)
 
 
-# Resolve ``${NAME}``, ``${file:/path}`` and ``$${`` in the configuration.
 _MAX_BYTES: Final = 1024**2
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 # References are hidden while YAML is parsed, since braces and quotes mean something there: "$", "{" and "}" become
@@ -105,8 +102,8 @@ class ConfigReferences:
 
 
 def read_yaml_with_references(text: str, origin: str) -> Any:
-    """Return one YAML document with its references as they are written. They are resolved afterwards, value by value,
-    so that a value cannot change the structure of the document. Raises :class:`~gateway.config.strict_yaml.NotYaml`."""
+    """Return one YAML document with its references as they are written: resolved later, value by value, they cannot
+    change its structure. Raises :class:`~gateway.config.strict_yaml.NotYaml`."""
     return _unshield(read_yaml(_IN_YAML.sub(lambda match: match[0].translate(_SHIELD), text), origin))
 
 
@@ -157,18 +154,21 @@ def _suggestion(path: Sequence[str]) -> str:
 
 
 class Layers:
-    """Hold the knobs that the layers have set so far, as a ``tree``, and the ``files`` that were asked for. ``faults``
-    has a line for each value that cannot be read, ``unread_paths`` its path."""
+    """Hold the ``tree`` of knobs so far, and the ``files`` that were asked for. ``faults`` has a line for each value
+    that cannot be read, ``unread_paths`` its path."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.tree: dict[str, Any] = {}
         self.files: set[Path] = set()
         self.faults: list[str] = []
         self.unread_paths: list[tuple[Key, ...]] = []
+        self._origins: dict[tuple[Key, ...], str] = {}
+        self._file: Path | None = None
         self._environ = environ
         self._outside = ConfigReferences(environ, Path(), self.files)
 
     def add_file(self, file: Path) -> None:
+        self._file = file
         self.files.add(file)
         try:
             tree = read_yaml_with_references(read_text(file, str(file)), str(file))
@@ -238,16 +238,14 @@ class Layers:
 
     def _resolve(self, value: Any, path: Sequence[Key], where: str, references: ConfigReferences) -> Any:
         """Return ``value`` with its references resolved; ``where`` names it in faults."""
+
+        def below(key: Key, child: Any, place: str) -> Any:
+            return self._resolve(child, (*path, key), place, references)
+
         if isinstance(value, dict):
-            return {
-                key: self._resolve(child, (*path, key), f"{where}.{key}".lstrip("."), references)
-                for key, child in value.items()
-            }
+            return {key: below(key, child, f"{where}.{key}".lstrip(".")) for key, child in value.items()}
         if isinstance(value, list):
-            return [
-                self._resolve(child, (*path, index), f"{where}[{index}]", references)
-                for index, child in enumerate(value)
-            ]
+            return [below(index, child, f"{where}[{index}]") for index, child in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
@@ -280,6 +278,16 @@ class Layers:
                 self.faults.append(f"{origin}: {key} is not a section")
                 return
         node[path[-1]] = value
+        self._origins[tuple(path)] = origin
+
+    def origins_of(self, paths: Sequence[tuple[Key, ...]]) -> list[str]:
+        """Return where each value comes from: a variable, ``--set``, or file and line. Raise :class:`OSError`."""
+        raw = b"" if self._file is None else self._file.read_bytes()
+        lines = find_lines(raw, paths)
+        return [self._origin_of(path) or f"{self._file}:{line}" for path, line in zip(paths, lines, strict=True)]
+
+    def _origin_of(self, path: tuple[Key, ...]) -> str | None:
+        return next((self._origins[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self._origins), None)
 
 
 def _empty_value(knob: Knob) -> str | None:

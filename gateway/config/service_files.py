@@ -1,7 +1,5 @@
 """The files that a service's settings name, read when the service is built."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Load and compare configurations; all faults are reported at once. :mod:`gateway.config.layers` reads the values."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +40,7 @@ _OTHERS: Final = {"listen": "server.port", "server.listen": "server.port", "serv
                   "auth.jwks_uri": "auth.issuers.*.metadata",
                   "backend.headers": "backend.credentials.send", "log_level": "telemetry.log.level"}  # fmt: skip
 """Our knobs by the names that they have in other programs."""
-RESTART: Final = ("server.", "store.", "telemetry.audit.")
+RESTART: Final = ("server.", "store.", "telemetry.audit.", "telemetry.traces")
 """Prefixes of the knobs that a reload does not apply, except for those in ``LIVE``."""
 LIVE: Final = ("server.allowed_hosts", "server.allowed_origins")
 
@@ -56,44 +54,42 @@ class ConfigError(Exception):
 
 
 class ConfigSource:
-    """Hold where settings come from: a file, the environment, ``overrides``, and ``defaults`` for sections that none of
-    these has. ``files`` are those that the last load read."""
+    """Hold where settings come from, as for :func:`load_settings`. ``layers`` are those of the last load."""
 
     def __init__(
         self, file: Path | None, overrides: Iterable[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
-        self.files: frozenset[Path] = frozenset()
+        self.layers = Layers(os.environ)
         self._file = file
         self._overrides = tuple(overrides)
         self._defaults = defaults
 
     def load_settings(self) -> Settings:
-        """Return the settings. Raises :class:`ConfigError`. Sets ``files`` in either case."""
-        read: set[Path] = set()
-        try:
-            return load_settings(self._file, self._overrides, read=read, defaults=self._defaults)
-        finally:
-            self.files = frozenset(read)
+        """Return the settings. Raises :class:`ConfigError`. Sets ``layers`` in either case."""
+        self.layers = Layers(os.environ)
+        return load_settings(self._file, self._overrides, layers=self.layers, defaults=self._defaults)
+
+    @property
+    def files(self) -> frozenset[Path]:
+        """Return the files that the last load read, or tried to."""
+        return frozenset(self.layers.files)
 
 
 def load_settings(
     file: Path | None = None,
     overrides: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
-    read: set[Path] | None = None,
+    layers: Layers | None = None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> Settings:
-    """Return the settings from all layers, with ``defaults`` for sections that no layer has. Adds the files that were
-    read to ``read``. Raises :class:`ConfigError`."""
-    layers = Layers(os.environ if environ is None else environ)
+    """Return the settings of all layers over ``defaults``. Raises :class:`ConfigError`."""
+    layers = layers or Layers(os.environ if environ is None else environ)
     if file is not None:
         layers.add_file(file)
     layers.add_environment()
     for override in overrides:
         layers.add_override(override)
     layers.tree = {**defaults, **layers.tree}
-    if read is not None:
-        read |= layers.files
     faults = layers.faults
     try:
         settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
@@ -141,8 +137,8 @@ def _by_origin(faults: Iterable[str], tree: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_default(tree: Mapping[str, Any], path: Sequence[Key], same_fault: bool = False) -> bool:
-    """Return whether the value at a path of a service is inherited from the top level of ``tree``. A map is merged from
-    both; then ``same_fault`` decides: whether the top level has the same fault."""
+    """Return whether the value at a path of a service is inherited from the top level of ``tree``; for a map, which is
+    merged from both, whether the top level has the ``same_fault``."""
     if len(path) < 3 or path[0] != "services" or path[2] not in INHERITED:
         return False
     own: Any = tree["services"][path[1]]
@@ -182,8 +178,7 @@ def _message(detail: Mapping[str, Any], where: tuple[Key, ...]) -> str:
 
 
 def _suggestion(location: tuple[int | str, ...]) -> str:
-    """Return the known keys of the section, and the one that is probably meant: the only one of this name, below this
-    section or elsewhere, or a similar one here."""
+    """Return the known keys of the section, and the one that is probably meant: of this name, or a similar one here."""
     section, name = find_knob(location[:-1]), location[-1]
     known = list(keys_of(section)) if section else []
     paths = [path for path, _ in knobs() if path.rpartition(".")[2] == name]
@@ -220,17 +215,15 @@ def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
 
 
 def keep_for_process(old: Settings, new: Settings) -> Settings:
-    """Return ``new`` as a reload applies it: a knob that needs a restart keeps its old value. Raises
-    :class:`ConfigError` where that mixture is invalid: ``new`` may need a loopback ``server.host`` to turn
-    authentication off, while the port is bound to the old address."""
+    """Return ``new`` as a reload applies it: knobs that need a restart keep their values. Raises :class:`ConfigError`
+    if that is invalid: authentication may be off in ``new`` alone, and the port bound to the old address."""
     kept = new
     for path in needs_restart(old, new):
         kept = _with_value_of(old, kept, path.split("."))
     faults = [fault for service in kept.by_mount.values() for fault in service.faults()]
     if faults := list(dict.fromkeys([*faults, *_faults_of_services(kept)])):
-        raise ConfigError(
-            [f"{fault}; a reload keeps the old value of server knobs that need a restart" for fault in faults]
-        )
+        why = "a reload keeps the old value of server knobs that need a restart"
+        raise ConfigError([f"{fault}; {why}" for fault in faults])
     return kept
 
 

@@ -1,7 +1,5 @@
 """Read the configuration's YAML: the safe core, without its surprises."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Warnings about a valid configuration that may be a mistake, for the log at start and for ``check``."""
 
-from __future__ import annotations
-
 import os
 import stat
 import time
@@ -56,7 +54,6 @@ def config_warnings(settings: Settings) -> Iterator[str]:
 
 
 def log_config_warnings(settings: Settings) -> None:
-    """Log each warning."""
     for warning in config_warnings(settings):
         log.warning("remark on the configuration", remark=warning)
 

@@ -1,34 +1,16 @@
-"""Choose, check and build the credential that the gateway sends to the backend.
-
-A mode is a class, and is listed in ``_ALL_MODES``.
-"""
-
-from __future__ import annotations
+"""Choose, check and build the credential that the gateway sends to the backend. ``_ALL_MODES`` lists the modes."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from gateway.credentials.client_credentials import ClientCredentials
 from gateway.credentials.contract import Credential, CredentialModes, credential_sections
-from gateway.credentials.exchange import TokenExchange
+from gateway.credentials.exchange import ClientCredentials, TokenExchange
 from gateway.credentials.fixed import BasicCredential, DigestCredential, NoCredential, StaticCredential
 from gateway.credentials.grants import TokenClient
 from gateway.credentials.login import LoginCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.settings import Credentials, ListingCredentials, ServiceSettings
 from gateway.text import did_you_mean
-
-__all__ = [
-    "AUTO",
-    "HELP",
-    "MODES",
-    "Credential",
-    "CredentialModes",
-    "build_credentials",
-    "credential_faults",
-    "credential_modes",
-    "section_faults",
-]
 
 _ALL_MODES: Final[tuple[type[Credential], ...]] = (
     SameResource,
@@ -66,8 +48,7 @@ def credential_modes(settings: ServiceSettings) -> CredentialModes:
 
 
 def section_faults(section: Credentials | ListingCredentials, shared: str = "") -> Iterator[str]:
-    """Yield faults of one section: an unknown mode, or knobs that are missing or not allowed. ``shared`` is the path of
-    ``backend.credentials`` where a listing's section has been completed from there."""
+    """Yield faults of mode and knobs. ``shared`` is the path of the section that a listing's was completed from."""
     mode = (MODES | {AUTO: Credential}).get(section.mode)
     if mode is None:
         known = (AUTO, *MODES)

@@ -48,16 +48,14 @@ class Credential(ABC):
 
     @abstractmethod
     async def request_parts(self, caller: Caller) -> RequestParts:
-        """Return what a request of this caller carries. Raises :class:`~gateway.errors.Unauthorized` where the mode
-        needs a caller's valid token, :class:`~gateway.errors.BackendUnavailable` where the gateway itself is refused,
-        :class:`~gateway.errors.AuthUnavailable` where the authorization server does not answer."""
+        """Return what a request of this caller carries. Raises ``Unauthorized`` where the mode needs a caller's valid
+        token, ``BackendUnavailable`` where the gateway is refused, ``AuthUnavailable`` where no issuer answers."""
 
     def discard_token(self, caller: Caller) -> None:  # noqa: B027, most have nothing to forget
         """Forget the token that the backend refused for this caller. The next use gets a new one."""
 
     async def renew(self, caller: Caller, refused: RequestParts) -> RequestParts | None:
-        """Return other parts than those that the backend refused: another call may have renewed them meanwhile. None
-        where there are no others. The caller's own token cannot be renewed."""
+        """Return other parts than the refused ones, None where there are none: a caller's token cannot be renewed."""
         if self.uses_callers_token:
             return None
         try:
@@ -89,8 +87,7 @@ class Credential(ABC):
 
 
 def parts_to_send(send: Send | None, values: Mapping[str, str | int], **more: Any) -> RequestParts:
-    """Return what ``send`` says, with its templates filled. ``more`` are further fields; its headers come first.
-    Raises :class:`KeyError` for a name without a value."""
+    """Return what ``send`` says, with its templates filled, and ``more`` fields. Raises :class:`KeyError`."""
     filled = fill((send or Send()).revealed(), values)
     return RequestParts(
         headers=more.pop("headers", {}) | {name: str(value) for name, value in filled["headers"].items()},
@@ -104,8 +101,7 @@ def parts_to_send(send: Send | None, values: Mapping[str, str | int], **more: An
 
 @dataclass(frozen=True)
 class CredentialModes:
-    """Hold the modes of calls and of the listing, with ``auto`` resolved, and whether each caller has its own view.
-    ``effective_listing`` is what the listing really uses: a shared one is never requested with a caller's token."""
+    """Hold the modes, ``auto`` resolved. The listing uses ``effective_listing``: no shared one has a caller's token."""
 
     calls: type[Credential]
     listing: type[Credential]

@@ -1,6 +1,5 @@
-"""Exchange the caller's token for the backend (RFC 8693): for a backend that is a protected resource of its own."""
-
-from __future__ import annotations
+"""Send a token for the backend: one that the caller's was exchanged for (RFC 8693), where the backend is a protected
+resource of its own; or the gateway's own (RFC 6749 §4.4), where it knows no users."""
 
 import hashlib
 import time
@@ -21,6 +20,7 @@ from gateway.errors import Unauthorized
 from gateway.model import Caller
 from gateway.settings import ServiceSettings
 
+_OWN_KEY: Final = b"own"  # of the one token that all callers share
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _USABLE_TYPES: Final = (ACCESS_TOKEN_TYPE, "urn:ietf:params:oauth:token-type:jwt")
 
@@ -53,10 +53,9 @@ class TokenExchange(Credential):
         if caller.principal is None:
             raise Unauthorized("This needs an access token")
         raw = caller.principal.token.reveal()
-        key = _key(raw)
         # The cache must not keep a token longer than the one that it was exchanged for.
         remaining = caller.principal.expires - self._clock()
-        return await self._cache.get_parts(key, lambda: self._exchange(raw), remaining)
+        return await self._cache.get_parts(_key(raw), lambda: self._exchange(raw), remaining)
 
     def discard_token(self, caller: Caller) -> None:
         if caller.principal is not None:
@@ -82,3 +81,33 @@ class TokenExchange(Credential):
 
 def _key(raw: str) -> bytes:
     return hashlib.sha256(raw.encode()).digest()
+
+
+class ClientCredentials(Credential):
+    name = "client_credentials"
+    shows = "the gateway's own access token (RFC 6749 §4.4)"
+    sends_own_secret = True
+    needs = (("client_id",), ("client_secret",))
+
+    def __init__(self, tokens: TokenClient, cache: TokenCache | None = None) -> None:
+        super().__init__(tokens)
+        self._cache = cache or TokenCache()
+
+    @classmethod
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
+        if not settings.auth.traits.has_issuers and settings.backend.credentials.token_endpoint is None:
+            where = settings.knob("backend.credentials.token_endpoint")
+            mode = f"{settings.knob('auth.mode')}: {settings.auth.mode}"
+            yield f"{where}: must be set with {mode}, since there is no issuer whose metadata have it"
+
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        return await self._cache.get_parts(_OWN_KEY, self._fetch_token)
+
+    def discard_token(self, caller: Caller) -> None:
+        self._cache.forget(_OWN_KEY)
+
+    async def _fetch_token(self) -> Grant:
+        try:
+            return await self._tokens.request_token({"grant_type": "client_credentials"})
+        except GrantRefused as error:
+            raise credential_unavailable(f"client credentials: {error}") from None

@@ -1,7 +1,5 @@
 """Send the same for every caller: nothing, fixed headers or keys, or a user name and a password."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 
@@ -42,14 +40,22 @@ class StaticCredential(FixedCredential):
         self._parts = parts_to_send(self._settings.send, self._given())
 
 
-class BasicCredential(FixedCredential):
+class _UserCredential(FixedCredential):
+    needs = (("user",), ("password",))
+    refuses = ("login",)
+
+    @classmethod
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
+        if ":" in (settings.backend.credentials.user or ""):  # the service would take a part of it for the password
+            yield f"{settings.knob('backend.credentials.user')}: must have no colon (RFC 7617 §2, RFC 7616 §3.4)"
+
+
+class BasicCredential(_UserCredential):
     """Send a user name and a password in UTF-8 (RFC 7617)."""
 
     name = "basic"
     shows = "a user name and a password (RFC 7617), the same for every caller"
     sends_own_secret = True
-    needs = (("user",), ("password",))
-    refuses = ("login",)
 
     def __init__(self, tokens: TokenClient) -> None:
         super().__init__(tokens)
@@ -57,20 +63,13 @@ class BasicCredential(FixedCredential):
         pair = base64.b64encode(f"{given['user']}:{given['password']}".encode()).decode()
         self._parts = parts_to_send(self._settings.send, given, headers={"Authorization": f"Basic {pair}"})
 
-    @classmethod
-    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
-        yield from _colon_faults(settings)
 
-
-class DigestCredential(FixedCredential):
-    """Answer the service's challenge with a user name and a password (RFC 7616). The response depends on the challenge
-    and on the connection, so the HTTP client computes it (:mod:`gateway.http_client.digest`)."""
+class DigestCredential(_UserCredential):
+    """Answer the service's challenge (RFC 7616). The HTTP client does so, per connection: http_client/digest.py."""
 
     name = "digest"
     shows = "an answer to the service's challenge (HTTP Digest, RFC 7616)"
     answers_challenges = True
-    needs = (("user",), ("password",))
-    refuses = ("login",)
 
     def __init__(self, tokens: TokenClient) -> None:
         super().__init__(tokens)
@@ -82,10 +81,4 @@ class DigestCredential(FixedCredential):
         if modes.calls is not modes.listing:
             where = settings.knob("backend.listing.credentials.mode")
             yield f"{where}: with {cls.name} for one of listing and calls, both need it; leave this at auto"
-        yield from _colon_faults(settings)
-
-
-def _colon_faults(settings: ServiceSettings) -> Iterator[str]:
-    """Yield a fault where the service would take a part of the user name for the password."""
-    if ":" in (settings.backend.credentials.user or ""):
-        yield f"{settings.knob('backend.credentials.user')}: must have no colon (RFC 7617 §2, RFC 7616 §3.4)"
+        yield from super().faults(settings, modes)

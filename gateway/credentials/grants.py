@@ -1,7 +1,5 @@
 """Request tokens for the backend from the token endpoint of an authorization server (RFC 6749 §3.2)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from gateway.http_client.session import Outbound
 from gateway.http_client.transport import Transport
 from gateway.model import MessageForm
 from gateway.settings import Credentials
+from gateway.telemetry.record import RECORD
 
 TIMEOUT: Final = 10.0
 MAX_LIFETIME: Final = 86400.0
@@ -34,8 +33,7 @@ class GrantRefused(Exception):
 
 
 class CredentialUnavailable(BackendUnavailable):
-    """Raised where the gateway gets no credential for the backend. ``reason`` is for the operator, not for callers;
-    ``busy`` says that nobody decided about the credential."""
+    """Raised without a credential for the backend; ``reason`` is for the operator. ``busy``: nothing was decided."""
 
     def __init__(self, reason: str, *, busy: bool) -> None:
         super().__init__("The gateway has no credential for the backend")
@@ -62,8 +60,7 @@ class BackendEndpoint:
 
 
 class TokenClient:
-    """Request tokens. ``token_endpoint`` returns the URL or raises :class:`FetchFailed`; ``timeout`` is in seconds.
-    ``backend`` is for modes that ask the backend itself."""
+    """Request tokens at ``token_endpoint``, within ``timeout`` seconds. Modes that ask the backend use ``backend``."""
 
     def __init__(
         self,
@@ -78,23 +75,28 @@ class TokenClient:
         self._client = OAuthClient(outbound, settings, token_endpoint, timeout)
 
     async def request_token(self, form: Mapping[str, str]) -> Grant:
-        """Return the token that the server issues for a form. Raises :class:`GrantRefused`,
-        :class:`~gateway.errors.AuthUnavailable`, :class:`~gateway.errors.BackendUnavailable` for an unusable answer."""
+        """Return the token that the server issues for a form. Raises :class:`GrantRefused`, ``AuthUnavailable``, and
+        ``BackendUnavailable`` for an unusable answer."""
         target = {"audience": self.settings.audience, "resource": self.settings.resource, "scope": self.settings.scope}
+        began, failed = time.perf_counter(), "unavailable"
         try:
-            answer = await self._client.post({**form, **{name: value for name, value in target.items() if value}})
+            status, members = await self._client.post(
+                {**form, **{name: value for name, value in target.items() if value}}
+            )
+            failed = "" if status == 200 else str(status)
         except AnswerTooLarge as error:
             raise credential_unavailable(f"the token endpoint's answer is {error}") from None
         except (OutboundError, FetchFailed) as error:
             raise _unavailable(str(error)) from None
-        if answer.status >= 500 or answer.status == 429:
-            raise _unavailable(f"HTTP {answer.status}")
-        members = answer.members
+        finally:
+            RECORD.get().note_work("request token", began, failed)
+        if status >= 500 or status == 429:
+            raise _unavailable(f"HTTP {status}")
         if members is None:
             raise credential_unavailable("the token endpoint does not answer with a JSON object")
-        error_word = members.get("error")
-        if answer.status != 200:
-            raise GrantRefused(error_word if isinstance(error_word, str) else f"HTTP {answer.status}")
+        if status != 200:
+            error_word = members.get("error")
+            raise GrantRefused(error_word if isinstance(error_word, str) else f"HTTP {status}")
         return _grant_of(members)
 
 
@@ -123,10 +125,8 @@ def _unavailable(reason: str) -> AuthUnavailable:
     return AuthUnavailable("The authorization server does not answer at the moment", retry_after=5)
 
 
-# Cache tokens until shortly before they expire, and fetch each once for all who wait.
-#
-# A token is kept as the parts of a request that carry it: what is found out about them, like the forms in which a
-# result may quote the token, is then found out once for each token and not for each call.
+# A token is kept as the parts of a request that carry it: the forms in which a result may quote it are then found out
+# once for each token and not for each call.
 MAX_TOKENS: Final = 10_000
 MARGIN: Final = 30.0
 """Seconds before its end from which a token is no longer used: clocks differ, and requests take time."""
@@ -135,7 +135,7 @@ UNKNOWN_LIFETIME: Final = 60.0
 
 
 class TokenCache:
-    """Hold tokens by key. ``clock`` is monotonic seconds."""
+    """Hold tokens by key until shortly before they expire. ``clock`` is monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._tokens: TLRUCache[bytes, tuple[RequestParts, float]] = TLRUCache(
@@ -143,14 +143,10 @@ class TokenCache:
         )
         self._fetches = SingleFlight[bytes, RequestParts]()
 
-    def __repr__(self) -> str:
-        return f"<TokenCache {len(self._tokens)} tokens, {self._fetches!r}>"
-
     async def get_parts(
         self, key: bytes, fetch: Callable[[], Awaitable[Grant]], at_most: float | None = None
     ) -> RequestParts:
-        """Return parts with the token of ``key``, else with that of ``fetch``, kept ``at_most`` seconds. Raises what
-        ``fetch`` does."""
+        """Return parts with the token of ``key``, else of ``fetch``, once for all callers; kept ``at_most`` seconds."""
         cached = self._tokens.get(key)
         if cached is not None:
             return cached[0]

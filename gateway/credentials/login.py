@@ -1,11 +1,8 @@
 """Log in with a call of the service's own, and send what its answer gives: a token, a cookie, an id.
 
-One login serves all callers and the listing. It counts until the service says that it has expired (``login.expired``).
-Then one call logs in again, for all that wait. What was refused is sent once more by who sent it, see
-:meth:`~gateway.credentials.contract.Credential.renew`.
+One login serves all callers and the listing until the service says that it has expired (``login.expired``). Then one
+call logs in again, for all that wait; :meth:`Credential.renew` has the others sent again.
 """
-
-from __future__ import annotations
 
 import time
 from collections import deque
@@ -41,16 +38,14 @@ REFUSED_FOR: Final = 30.0
 """Seconds for which a refused login is not repeated: many services lock a user out after some."""
 _UNAUTHORIZED: Final = frozenset((401,))
 _KEY: Final = b"login"
-_REMEMBERED: Final = 4
-"""Logins whose values are redacted: a late answer may quote one that has been renewed."""
+_REMEMBERED: Final = 4  # logins whose values are redacted: a late answer may quote one that has been renewed
 _EXCERPT: Final = 200
 
 log = structlog.get_logger()
 
 
 class LoginRefused(Exception):
-    """Raised where the service does not let the gateway in; the message is for the operator. ``busy`` says that it did
-    not decide: a proxy answered, or it had no time."""
+    """Raised where the service does not let the gateway in, for the operator. ``busy``: it did not decide."""
 
     def __init__(self, reason: str, *, busy: bool = False) -> None:
         super().__init__(reason)
@@ -77,9 +72,6 @@ class LoginCredential(Credential):
         self._found: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
         self._flights = SingleFlight[bytes, RequestParts]()
         self._renewed_at = self._refused_at = float("-inf")
-
-    def __repr__(self) -> str:
-        return f"<LoginCredential {'logged in' if self._parts is not None else 'not logged in'}>"
 
     async def request_parts(self, caller: Caller) -> RequestParts:
         parts = self._parts or await self._flights.join(_KEY, self._log_in)
@@ -147,8 +139,8 @@ def _sent_at_login(send: Send, given: Mapping[str, Any]) -> Send:
 
 
 def _values_in(answer: Answer, login: Login, id: str | int) -> dict[str, str | int]:
-    """Return the values that ``login.find`` names. The status does not count: Transmission gives its id with a 409.
-    Raises :class:`LoginRefused` where one is missing, or is neither a text nor an integer."""
+    """Return the values that ``login.find`` names, whatever the status: Transmission gives its id with a 409. Raises
+    :class:`LoginRefused` where one is missing, or is neither a text nor an integer."""
     result, reason = _result_of(answer, id)
     document = {
         "result": result,

@@ -1,11 +1,8 @@
 """Send the caller's own token, to a backend that is one protected resource with the gateway.
 
 MCP forbids relaying a client's token to another resource (2026-07-28, authorization "Access Token Privilege
-Restriction"). So the mode needs one audience for gateway and backend. docs/security.md has the conditions by number;
-those that a configuration can break are checked here, at start.
+Restriction"). docs/security.md has the conditions by number; those that a configuration can break are checked here.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
@@ -80,7 +77,7 @@ def _audience_faults(settings: ServiceSettings, where: str) -> Iterator[str]:
 
 
 def _transport_faults(settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
-    """Yield faults of condition F4: one fixed origin, over connections that nobody else can read."""
+    """Yield faults of condition F4: one fixed origin, over connections that no third party can read."""
     parts = urlsplit(settings.backend.url)
     trusted = settings.backend.credentials.trusted_network
     if parts.scheme == "http" and not is_loopback(parts.hostname or "") and not trusted:

@@ -1,9 +1,7 @@
 """Find out why callers are not let in: what issuers publish, and what a token says. No token is verified here."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Self
@@ -11,7 +9,7 @@ from typing import Any, Final, Self
 from gateway.auth import compact
 from gateway.auth.access import Access
 from gateway.auth.claims import IssuerPolicy, check_token_kind, claim_at, issuer_policy
-from gateway.auth.compact import InvalidToken
+from gateway.auth.compact import CompactToken, InvalidToken
 from gateway.auth.issuers import IntrospectionVerifier, Issuers
 from gateway.auth.jwks import FetchFailed
 from gateway.auth.keys import KeySet
@@ -44,8 +42,7 @@ _UNREACHABLE: Final = ("HTTP 5", "connection refused", "no answer", "cannot be r
 
 @dataclass(frozen=True, slots=True)
 class IssuerFinding:
-    """Hold what an issuer publishes: its ``keys``, or the ``endpoint`` that introspects each token. With a ``fault``
-    its callers cannot get in, "" where there is none."""
+    """Hold an issuer's ``keys``, or its ``endpoint`` for introspection. With a ``fault`` its callers cannot get in."""
 
     keys: KeySet | None = None
     endpoint: str = ""
@@ -108,7 +105,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class TokenReport:
     """Hold what a token says: no ``rows`` where it is opaque. ``refusal`` is why it is not accepted, ``next`` what to
-    do then, ``preset`` one that would accept it; each is "" where there is none."""
+    do then, ``preset`` one that would accept it, or ""."""
 
     rows: tuple[Row, ...]
     refusal: str = ""
@@ -117,6 +114,7 @@ class TokenReport:
 
     @classmethod
     def of(cls, settings: ServiceSettings, given: Sequence[IssuerPolicy], raw: str, refusal: str = "") -> Self:
+        """Return what a token says, and what to do where it is refused."""
         try:
             token = compact.parse_compact(raw)
             typ = token.typ
@@ -126,24 +124,18 @@ class TokenReport:
             return cls((), refusal, next=words.format(settings.knob("auth.issuers.0")))
         policies = {policy.issuer.issuer: policy for policy in given}
         issuer = token.claims.get("iss")
-        policy = policies.get(issuer) if isinstance(issuer, str) else None
-        if policy is None and len(policies) == 1:
-            policy = next(iter(policies.values()))
-        number = [*policies].index(policy.issuer.issuer) if policy is not None else 0
-        knob = settings.knob(f"auth.issuers.{number}")
-        rows = tuple(_rows(settings, policy, policies, _text(token.header.get("typ")), token.claims))
+        named = policies.get(issuer) if isinstance(issuer, str) else None
+        policy = named or (given[0] if len(policies) == 1 else None)
+        rows = tuple(_rows(settings, policy, policies, token))
         if not refusal:
             return cls(rows)
-        stranger = isinstance(issuer, str) and issuer not in policies
-        if policy is None or stranger or typ in policy.token_types:
-            return cls(rows, refusal, next=_next(settings, given, policy, issuer, token.claims, refusal, knob))
-        knob = f"{knob}.preset"
-        preset = _fitting_preset(settings, policy, typ, token.claims)
-        types = " or ".join(map(str, policy.token_types))
-        if not preset and _ID_TOKEN & token.claims.keys():
-            return cls(rows, refusal, next=f"This is an ID token, for the client: send the access token, typ {types}.")
-        other = f"Get a token whose typ is {types}, or set {knob} if docs/issuers has a page about its issuer."
-        return cls(rows, refusal, preset, f"Set {knob}: {preset}" if preset else other)
+        if policy is None or (named is None and isinstance(issuer, str)):
+            add = f"Add the issuer to {settings.knob('auth.issuers')}, or use a token of {' or '.join(policies)}."
+            return cls(rows, refusal, next=add)
+        knob = settings.knob(f"auth.issuers.{given.index(policy)}")
+        if typ in policy.token_types:
+            return cls(rows, refusal, next=_next(policy, token.claims, refusal, knob))
+        return cls(rows, refusal, *_preset_to_set(settings, policy, token, f"{knob}.preset"))
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each row, and the preset that fits."""
@@ -158,36 +150,22 @@ class TokenReport:
 
 
 def _rows(
-    settings: ServiceSettings,
-    policy: IssuerPolicy | None,
-    policies: Mapping[str, IssuerPolicy],
-    typ: str,
-    claims: Mapping[str, Any],
+    settings: ServiceSettings, policy: IssuerPolicy | None, issuers: Iterable[str], token: CompactToken
 ) -> Iterator[Row]:
+    claims = token.claims
     scopes = settings.auth.scopes
-    yield Row("iss", _text(claims.get("iss")), " or ".join(policies))
+    yield Row("iss", _text(claims.get("iss")), " or ".join(issuers))
     yield Row("aud", _text(claims.get("aud")), "" if policy is None else " or ".join(sorted(policy.audiences)))
     types = () if policy is None else policy.token_types
-    yield Row("typ", typ, " or ".join("absent" if name is None else name for name in types))
+    yield Row("typ", _text(token.header.get("typ")), " or ".join("absent" if name is None else name for name in types))
     yield Row("exp", _time(claims.get("exp")), "after now")
     granted = () if policy is None else (claim_at(claims, path) for path in policy.scope_claims)
     has, wanted = _text(next(filter(None, granted), None)), dict.fromkeys((*scopes.list_, *scopes.call))
     yield Row("scopes", has, " ".join(wanted))
 
 
-def _next(
-    settings: ServiceSettings,
-    given: Sequence[IssuerPolicy],
-    policy: IssuerPolicy | None,
-    issuer: Any,
-    claims: Mapping[str, Any],
-    refusal: str,
-    knob: str,
-) -> str:
+def _next(policy: IssuerPolicy, claims: Mapping[str, Any], refusal: str, knob: str) -> str:
     """Return what to do about a token of the right kind that is refused; "" where its claims do not tell."""
-    if policy is None or (isinstance(issuer, str) and issuer != policy.issuer.issuer):
-        issuers = " or ".join(one.issuer.issuer for one in given)
-        return f"Add the issuer to {settings.knob('auth.issuers')}, or use a token of {issuers}."
     expires = claims.get("exp")
     if isinstance(expires, int | float) and expires < time.time():
         return "Get a new token."
@@ -211,9 +189,20 @@ def _time(value: Any) -> str:
     return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%SZ}{over}"
 
 
+def _preset_to_set(settings: ServiceSettings, policy: IssuerPolicy, token: CompactToken, knob: str) -> tuple[str, str]:
+    """Return the preset that accepts this kind of token, or "", and what to do about the kind."""
+    preset = _fitting_preset(settings, policy, token.typ, token.claims)
+    types = " or ".join(map(str, policy.token_types))
+    if preset:
+        return preset, f"Set {knob}: {preset}"
+    if _ID_TOKEN & token.claims.keys():
+        return "", f"This is an ID token, for the client: send the access token, typ {types}."
+    return "", f"Get a token whose typ is {types}, or set {knob} if docs/issuers has a page about its issuer."
+
+
 def _fitting_preset(settings: ServiceSettings, policy: IssuerPolicy, typ: str | None, claims: Mapping[str, Any]) -> str:
-    """Return the preset whose rules accept this kind of token, "" where none does. Of several, it is the one that has
-    fixed values for more claims, or whose name the issuer has, or that finds the client in more claims."""
+    """Return the preset that accepts this kind of token, or "". Of several, it is the one that has fixed values for
+    more claims, or whose name the issuer has, or that finds the client in more claims."""
     fitting = []
     for order, (name, preset) in enumerate(PRESETS.items()):
         if preset.opaque or not (typ != "jwt" or preset.fixed_claims or name in policy.issuer.issuer):

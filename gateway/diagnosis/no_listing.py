@@ -1,10 +1,8 @@
 """Find the one cause for which a service gave no listing, and the one thing to do next.
 
-A rule looks for each cause, and the first that holds counts: what stops every request comes first. Most rules need only
-the responses that the search for a listing had. A few send further requests, which carry no credential.
+The first rule that holds counts: what stops every request comes first. Most need only the responses that the search
+had; a few send further requests, which carry no credential.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,8 +13,7 @@ from gateway.credentials import correct_credentials, credential_modes
 from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Trouble
 from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
-from gateway.listing.probe import HELD_BACK
-from gateway.model import HttpFacts
+from gateway.listing.reader import HELD_BACK
 from gateway.text import excerpt, masked_url, printable
 from gateway.units import format_duration
 
@@ -174,11 +171,8 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
     mode = modes.effective_listing
     if mode.name == "none":
         return Diagnosis(f"It wants credentials, and none are sent ({said}).", _set_credentials(trouble))
-    if http is not None and http.status == 403:
-        cause = f"It refuses the credentials that are sent, or they lack the right to list ({said})."
-    else:
-        cause = f"It refuses the credentials that are sent ({said})."
-    return Diagnosis(cause, correct_credentials(settings))
+    rights = ", or they lack the right to list" if http is not None and http.status == 403 else ""
+    return Diagnosis(f"It refuses the credentials that are sent{rights} ({said}).", correct_credentials(settings))
 
 
 def _unavailable(trouble: Trouble) -> Diagnosis | None:
@@ -232,18 +226,13 @@ def _other_dialect(trouble: Trouble) -> Question | None:
 
 def _drupal(trouble: Trouble) -> Diagnosis | None:
     """Find Drupal without a module that lists methods."""
-    if not any(_is_drupal(step.answer.http) for step in trouble.steps):
+    heads = [step.answer.http.headers for step in trouble.steps if step.answer.http is not None]
+    if not any("X-Drupal-Dynamic-Cache" in head or head.get("X-Generator", "").startswith("Drupal") for head in heads):
         return None
     if any(step.answer.error for step in trouble.calls):
         cause = f"This is Drupal, and its module jsonrpc_discovery is off: {DRUPAL_PATH} is not there."
         return Diagnosis(cause, "drush en jsonrpc_discovery")
     return Diagnosis("This is Drupal, and no module answers at this address.", "drush en jsonrpc jsonrpc_discovery")
-
-
-def _is_drupal(http: HttpFacts | None) -> bool:
-    if http is None:
-        return False
-    return http.headers.get("X-Generator", "").startswith("Drupal") or "X-Drupal-Dynamic-Cache" in http.headers
 
 
 def _other_address(trouble: Trouble) -> Question | None:

@@ -1,7 +1,5 @@
 """Say whether the store answers, and where it does not, the one cause and the next step."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

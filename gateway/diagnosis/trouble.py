@@ -1,7 +1,5 @@
 """What is known of a service that gave no listing, and what more can be asked of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -36,8 +34,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Hold what is known of a service that gave no listing. ``steps`` are the requests and their responses, none where
-    there is no ``credential`` to send with one. A diagnosis quotes none of the ``secrets``."""
+    """Hold what is known of a service without a listing: its ``steps`` are requests with their responses, if any."""
 
     settings: ServiceSettings
     steps: tuple[Step, ...]
@@ -91,9 +88,7 @@ class Trouble:
 
 
 class Elsewhere:
-    """Ask through ``outbound``, whose TLS and proxy are those of the backend; its requests carry no credential.
-    ``probe_listing`` searches for a listing in any dialect, and raises
-    :class:`~gateway.listing.dialect.NoListing`."""
+    """Ask through ``outbound``, without credentials. ``probe_listing`` raises ``NoListing`` where no dialect fits."""
 
     def __init__(self, outbound: Transport, probe_listing: Callable[[], Awaitable[Listing]]) -> None:
         self._outbound = outbound

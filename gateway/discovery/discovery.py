@@ -1,10 +1,8 @@
 """Keep the current catalog of each view.
 
-A fresh catalog is returned. A stale one is returned, and one refresh runs in the background. Where there is none, all
-callers wait for one refresh, for a bounded time. Where a refresh fails, the last good catalog serves until
-``max_stale``, then the operator's fallback, else 503 with Retry-After: never an empty list, which clients would accept.
-A listing that shrinks has to be confirmed, one beyond 5000 tools is refused, a tool that vanishes can be called for
-another ``ttl``, and a broken output schema is left out.
+A stale catalog is returned, and one refresh runs in the background. Where there is none, all callers wait for one
+refresh, for a bounded time. Where it fails, the last good catalog serves until ``max_stale``, then the operator's
+fallback, else 503 with Retry-After: never an empty list, which clients would accept.
 """
 
 from __future__ import annotations
@@ -19,9 +17,8 @@ import structlog
 
 from gateway.catalog.build import Builder
 from gateway.concurrency.background import Problem, keep_fresh
-from gateway.discovery.catalogs import BrokenOutputSchemas, Catalogs
 from gateway.discovery.refreshing import Refresher
-from gateway.discovery.views import Views, ViewState
+from gateway.discovery.views import BrokenOutputSchemas, Catalogs, Views, ViewState
 from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing
 from gateway.model import SHARED, Caller, Catalog, Listing, Tool, View
@@ -64,19 +61,20 @@ class Discovery:
         self._broken_output_schemas = broken_output_schemas or BrokenOutputSchemas()
         self._stripped_version = self._broken_output_schemas.version
         self._catalogs = Catalogs(builder, settings, self._broken_output_schemas)
-        self._fallback = FallbackCatalog(fallback, self._catalogs.build_catalog)
+        self._fallback = fallback
+        self._built_fallback: Catalog | None = None
+        self._building_fallback = asyncio.Lock()
         self._views = Views()
         self._refresher = Refresher(
             fetch_listing,
             self._catalogs,
             settings,
             clock,
-            publish=self._publish,
-            after_change=lambda view, digest: self.after_change(view, digest),
-            uses_callers_token=uses_callers_token,
+            self._publish,
+            lambda view, digest: self.after_change(view, digest),
+            uses_callers_token,
         )
         self.first_attempt_over = self._refresher.first_attempt_over
-        """Set after the first attempt at a listing."""
         self.problems = self._refresher.problem, Problem()
         """Why there is no new listing, and which tools an operator would miss in the last one."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
@@ -112,7 +110,7 @@ class Discovery:
                 self.before_publish(catalog)
 
     def shown_digest(self, view: View) -> str:
-        """Return the digest of the catalog that the view showed last, empty where it showed none yet."""
+        """Return the digest of the catalog that the view showed last, "" where it showed none yet."""
         entry = self._views.get(view)
         return "" if entry is None else entry.shown_digest
 
@@ -130,7 +128,7 @@ class Discovery:
 
     @property
     def refreshes(self) -> Mapping[str, int]:
-        """Return how many refreshes of all views brought a listing (``ok``), and how many did not (``failed``)."""
+        """Return how many refreshes brought a listing (``ok``), and how many did not (``failed``)."""
         return self._refresher.ended
 
     def age(self) -> float:
@@ -142,7 +140,7 @@ class Discovery:
         return max(0.0, self._views[view].fresh_until - self._clock())
 
     def find_fresh_tool(self, caller: Caller, name: str) -> Tool | None:
-        """Do as :meth:`find_tool`, without waiting: nearly each call finds its tool so. Return None where it cannot."""
+        """Like :meth:`find_tool`, but never waits, as nearly no call has to: returns None where it would."""
         entry = self._views[caller.view]
         catalog = entry.catalog if entry.refusal is None and self._clock() < entry.fresh_until else None
         return None if catalog is None else catalog.by_name.get(name)
@@ -176,7 +174,7 @@ class Discovery:
         return entry.catalog
 
     def would_list(self, caller: Caller) -> bool:
-        """Tell whether a request of this caller would begin a listing of their own view."""
+        """Return whether a request of this caller would begin a listing of their own view."""
         if caller.view.is_shared:
             return False
         entry, now = self._views[caller.view], self._clock()
@@ -191,7 +189,7 @@ class Discovery:
             self._refresher.start(self._views[caller.view], caller)
 
     def doubt(self, view: View, digest: str, after: float) -> bool:
-        """Mark a caller's own view stale where another replica lists something else (:meth:`ViewState.doubt`)."""
+        """Mark a caller's own view stale where another replica lists something else. See :meth:`ViewState.doubt`."""
         entry = self._views.get(view)
         return entry is not None and entry.doubt(digest, after)
 
@@ -214,7 +212,7 @@ class Discovery:
         """List all tools without the output schemas that were recorded as broken since the last time."""
         before, self._stripped_version = self._stripped_version, self._broken_output_schemas.version
         if before != self._stripped_version:
-            self._fallback.invalidate()
+            self._built_fallback = None
             await asyncio.shield(asyncio.create_task(self._strip_all()))
 
     async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
@@ -244,11 +242,11 @@ class Discovery:
         await keep_fresh(self.refresh, remaining)
 
     async def _fallback_catalog(self, entry: ViewState) -> Catalog:
-        """Return the fallback, built by the current settings. Raises :class:`~gateway.errors.CatalogUnavailable` where
-        there is none, and for a caller whom the backend refuses the listing."""
+        """Return the fallback. Raises :class:`~gateway.errors.CatalogUnavailable` where there is none, and for a caller
+        whom the backend refuses the listing."""
         denied = isinstance(entry.failure, NoListing) and entry.failure.denied and not entry.view.is_shared
         try:
-            catalog = None if denied else await self._fallback.catalog()
+            catalog = None if denied else await self._build_fallback()
         except NoListing as error:
             raise entry.unavailable_error(self._clock()) from error
         if catalog is None:
@@ -262,6 +260,12 @@ class Discovery:
             if before:
                 self.after_publish(entry.view)
         return catalog
+
+    async def _build_fallback(self) -> Catalog | None:
+        async with self._building_fallback:  # callers that come meanwhile wait, and get the same catalog
+            if self._built_fallback is None and self._fallback is not None:
+                self._built_fallback = await self._catalogs.build_catalog(self._fallback)
+            return self._built_fallback
 
     async def _strip_all(self) -> None:
         """Remove the broken output schemas from all catalogs. Other tasks get a turn after each catalog."""
@@ -278,7 +282,7 @@ class Discovery:
             await asyncio.sleep(0)
 
     def _publish(self, entry: ViewState, catalog: Catalog) -> bool:
-        """Give a view another catalog. Tell whether its tools changed."""
+        """Give a view another catalog. Return whether its tools changed."""
         catalog = self._catalogs.intern(catalog)
         entry.serves_fallback = False
         changed = entry.shown_digest != catalog.digest
@@ -303,24 +307,3 @@ def lack_of(catalog: Catalog) -> str:
     if missed:
         return f"{len(missed)} methods are quarantined: {missed[0].name}: {missed[0].reason}; {missed[0].remedy}"
     return "" if catalog.tools else "no method is listed, or catalog.include and exclude hide all"
-
-
-class FallbackCatalog:
-    """Hold the catalog that ``build`` makes of the operator's own ``listing`` on first use."""
-
-    def __init__(self, listing: Listing | None, build: Callable[[Listing], Awaitable[Catalog]]) -> None:
-        self._listing = listing
-        self._build = build
-        self._catalog: Catalog | None = None
-        self._building = asyncio.Lock()
-
-    async def catalog(self) -> Catalog | None:
-        """Return the catalog, or None where the operator gave no listing. Raises what ``build`` raises."""
-        async with self._building:  # callers that come meanwhile wait, and get the same catalog
-            if self._catalog is None and self._listing is not None:
-                self._catalog = await self._build(self._listing)
-            return self._catalog
-
-    def invalidate(self) -> None:
-        """Forget the catalog, so that the next use builds it again."""
-        self._catalog = None

@@ -1,37 +1,33 @@
 """Refresh views: ask the backend, build the catalog of what it lists, and record how that ended."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
 from gateway.concurrency.background import Problem, time_after
-from gateway.discovery.catalogs import Catalogs
-from gateway.discovery.views import RETRY_AFTER, Listings, ViewState, listing_refusal_error, listing_token
+from gateway.discovery.views import RETRY_AFTER, Catalogs, Listings, ViewState, listing_refusal_error, listing_token
 from gateway.errors import GatewayError
 from gateway.listing.dialect import NoListing
 from gateway.model import Caller, Catalog, Listing, View
 from gateway.settings import CatalogSettings
 
-# Keep the garbage collector from stopping the process for a large listing.
-#
-# A full collection visits every object. A listing of some thousand methods has hundreds of thousands of objects: one
-# collection then takes about 0.1 s, and reading the listing starts several. None of these objects is ever garbage in
-# the collector's sense: a catalog has no reference cycles, so reference counts free it once it is replaced.
 LARGE: Final = 500
 """Tools from which a catalog is frozen."""
 _NEVER: Final = 1_000_000
 
 
 class GarbageCollector:
-    """Control the process's garbage collector. The process has one, so there is one of these: :data:`COLLECTOR`."""
+    """Keep the process's garbage collector, which :data:`COLLECTOR` controls, from stopping it for a large listing.
+
+    A full collection visits every object. With a listing of some thousand methods it takes about 0.1 s, and reading the
+    listing starts several. A catalog has no reference cycles, so reference counts free it once it is replaced."""
 
     def __init__(self) -> None:
         self._pauses = 0
@@ -82,7 +78,6 @@ class GarbageCollector:
 
 COLLECTOR: Final = GarbageCollector()
 
-
 EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is fresh: an administrator may be about to grant permissions."""
 MOST_NAMES: Final = 20
@@ -93,41 +88,25 @@ MOST_LINES: Final = 100
 log = structlog.get_logger()
 
 
+@dataclass(eq=False)
 class Refresher:
-    """Refresh the views of one service, at most once at a time each.
+    """Refresh the views of one service, each at most once at a time, for a
+    :class:`~gateway.discovery.discovery.Discovery`. ``publish`` gives a view another catalog, and returns whether its
+    tools changed. ``listings`` are those of callers, to build catalogs of after a reload. ``problem`` is why the last
+    refresh of any view brought nothing; ``ended`` counts those that brought a listing (``ok``), and the others
+    (``failed``)."""
 
-    ``fetch_listing``, ``clock`` and ``uses_callers_token`` are as for :class:`~gateway.discovery.discovery.Discovery`.
-    ``publish`` gives a view another catalog, and returns whether its tools changed. ``after_change`` is then called
-    with the view and the digest of the catalog. ``listings`` are those of callers, to build catalogs of after a reload.
-    """
-
-    def __init__(
-        self,
-        fetch_listing: Callable[[Caller], Awaitable[Listing]],
-        catalogs: Catalogs,
-        settings: CatalogSettings,
-        clock: Callable[[], float],
-        *,
-        publish: Callable[[ViewState, Catalog], bool],
-        after_change: Callable[[View, str], None],
-        uses_callers_token: bool,
-    ) -> None:
-        self.first_attempt_over = asyncio.Event()
-        self.listings = Listings()
-        self.problem = Problem("the first listing has not come yet", time_after())
-        """Why the last refresh brought nothing, of whichever view."""
-        self.ended = Counter[str]()
-        """How many refreshes brought a listing (``ok``), and how many did not (``failed``)."""
-        self._fetch = fetch_listing
-        self._catalogs = catalogs
-        self._settings = settings
-        self._clock = clock
-        self._publish = publish
-        self._after_change = after_change
-        self._uses_callers_token = uses_callers_token
-
-    def __repr__(self) -> str:
-        return f"<Refresher {'has tried' if self.first_attempt_over.is_set() else 'has not tried yet'}>"
+    _fetch: Callable[[Caller], Awaitable[Listing]]
+    _catalogs: Catalogs
+    _settings: CatalogSettings
+    _clock: Callable[[], float]
+    _publish: Callable[[ViewState, Catalog], bool]
+    _after_change: Callable[[View, str], None]
+    _uses_callers_token: bool
+    first_attempt_over: asyncio.Event = field(default_factory=asyncio.Event)
+    listings: Listings = field(default_factory=Listings)
+    problem: Problem = field(default_factory=lambda: Problem("the first listing has not come yet", time_after()))
+    ended: Counter[str] = field(default_factory=Counter)
 
     def start(self, entry: ViewState, caller: Caller) -> asyncio.Task[None]:
         """Return the refresh under way, or start one."""
@@ -146,7 +125,7 @@ class Refresher:
                 return
 
     def may_rebuild(self, entry: ViewState) -> bool:
-        """Tell whether the view's catalog can be built from a listing that an earlier configuration fetched."""
+        """Return whether the view's catalog can be built from a listing that an earlier configuration fetched."""
         recent = self._clock() - entry.refreshed_at <= self._settings.max_stale
         return recent and entry.catalog is None and entry.listing_digest in self.listings
 
@@ -202,7 +181,7 @@ class Refresher:
     def _accepts(self, entry: ViewState, catalog: Catalog) -> bool:
         held = any(method.held_by_pin for method in catalog.quarantined)  # pins may remove tools: not a backend's fault
         before, now = len(entry.catalog.tools) if entry.catalog is not None else 0, self._clock()
-        if held or entry.shrink_guard.accepts(before, len(catalog.tools), now):
+        if held or entry.accepts_size(before, len(catalog.tools), now):
             return True
         entry.retry_at = now + RETRY_AFTER
         entry.failure = None
@@ -246,7 +225,6 @@ def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
 
 
 def _name_fields(what: str, names: set[str]) -> dict[str, object]:
-    """Return the first names, and how many more there are, as fields of a log line."""
     fields: dict[str, object] = {what: sorted(names)[:MOST_NAMES]}
     if len(names) > MOST_NAMES:
         fields[f"more_{what}"] = len(names) - MOST_NAMES

@@ -1,16 +1,14 @@
-"""Share the shared view's listing among replicas: one asks the backend, the others take what it got.
+"""Share the shared view's listing among replicas: one asks the backend, the others read what it got.
 
 The lister holds a lock, which it renews while it lists, keeps its listing as a document of the store, and tells the
 others by a notice. Where it dies or hangs, the lock ends, and another one lists. Should both list, all show the later
-listing. A document lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old. A replica
-whose own listing gets stale later asks the backend itself, for all. Callers' own listings stay in the process.
+listing. A document lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old.
 """
-
-from __future__ import annotations
 
 import asyncio
 import hashlib
 import math
+import time
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -19,23 +17,13 @@ from typing import Any, Final
 
 import structlog
 
-from gateway import __version__, jsonrpc
+from gateway import __version__, jsonrpc, model
 from gateway.discovery.discovery import Discovery
-from gateway.model import (
-    Caller,
-    Listing,
-    MessageForm,
-    Method,
-    Parameter,
-    QuarantinedMethod,
-    ServiceInfo,
-    Structure,
-    Version,
-)
+from gateway.model import Caller, Listing, Method
 from gateway.settings import ServiceSettings
 from gateway.store import Store
+from gateway.telemetry.record import RECORD
 
-# Write a listing as a document that another replica can read, and read it.
 _MAX_JSON: Final = 64 * 1024**2
 """Bytes of a document before compression, so that a small one cannot fill the memory."""
 
@@ -63,9 +51,9 @@ def decode_listing(document: bytes) -> Listing:
         return replace(
             listing,
             methods=tuple(_method(members, whole["roots"]) for members in whole["listing"]["methods"]),
-            quarantined=tuple(QuarantinedMethod(**members) for members in whole["listing"]["quarantined"]),
-            service=ServiceInfo(**whole["listing"]["service"]),
-            form=MessageForm(**form | {"version": Version(form["version"])}),
+            quarantined=tuple(model.QuarantinedMethod(**members) for members in whole["listing"]["quarantined"]),
+            service=model.ServiceInfo(**whole["listing"]["service"]),
+            form=model.MessageForm(**form | {"version": model.Version(form["version"])}),
             notes=tuple(listing.notes),
         )
     except (zlib.error, TypeError, KeyError, IndexError) as error:
@@ -80,8 +68,8 @@ def _method(members: dict[str, Any], roots: list[Any]) -> Method:
     parameters = members["parameters"]
     return replace(
         Method(**members),
-        parameters=None if parameters is None else tuple(Parameter(**one) for one in parameters),
-        structure=Structure(members["structure"]),
+        parameters=None if parameters is None else tuple(model.Parameter(**one) for one in parameters),
+        structure=model.Structure(members["structure"]),
         scopes=frozenset(members["scopes"]),
         root=roots[members["root"]],
     )
@@ -100,8 +88,8 @@ log = structlog.get_logger()
 
 
 def backend_digest(settings: ServiceSettings) -> str:
-    """Return a digest of the backend and its settings. Replicas that differ in it, during a rollout, do not learn from
-    each other. It tells nobody a secret: a repr masks them."""
+    """Return a digest of the backend and its settings: replicas that differ in it, during a rollout, do not learn from
+    each other. It reveals no secret: a repr masks them."""
     return hashlib.sha256(f"{__version__}\n{settings.backend!r}".encode()).hexdigest()[:16]
 
 
@@ -112,6 +100,7 @@ class SharedListing:
     def __init__(self, fetch: Callable[[Caller], Awaitable[Listing]], store: Store, settings: ServiceSettings) -> None:
         backend = settings.backend
         self._fetch = fetch
+        self._name = settings.name
         self._store = store
         self._ttl = settings.catalog.ttl / 2
         self._patience = backend.listing.timeout + _SLACK
@@ -122,9 +111,6 @@ class SharedListing:
         self._heard = asyncio.Event()
         self._end: Callable[[], None] = lambda: None
         self._refreshes: set[asyncio.Task[None]] = set()
-
-    def __repr__(self) -> str:
-        return f"<SharedListing {self._digest[:12] or 'none yet'}{'' if self._shares else ', not shared'}>"
 
     def follow(self, discovery: Discovery) -> None:
         """Refresh where another replica lists something else."""
@@ -152,7 +138,7 @@ class SharedListing:
     async def fetch_listing(self, caller: Caller) -> Listing:
         """Return a listing: for the shared view, the one of another replica if there is a recent one."""
         if not self._shares or not caller.view.is_shared:
-            return await self._fetch(caller)
+            return await self._ask(caller)
         must_ask, self._must_ask = self._must_ask, False
         if not must_ask and (kept := await self._read_kept()) is not None:
             return kept
@@ -167,9 +153,19 @@ class SharedListing:
                 return kept
         return await self._list(caller, token)
 
+    async def _ask(self, caller: Caller) -> Listing:
+        began, error = time.perf_counter(), ""
+        try:
+            return await self._fetch(caller)
+        except BaseException as failure:
+            error = type(failure).__name__
+            raise
+        finally:
+            RECORD.get().note_work("read listing", began, error, self._name)
+
     async def _wait_for_lister(self) -> str:
-        """Wait until the replica that lists says that it is done. Return the lock where that one has it no longer, or
-        the store is unavailable; else ""."""
+        """Wait until the replica that lists is done. Return the lock where it has it no longer, or the store is
+        unavailable; else ""."""
         for _ in range(math.ceil(self._patience / _LOOK_AGAIN)):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._heard.wait(), _LOOK_AGAIN)
@@ -184,7 +180,7 @@ class SharedListing:
         digest = ""
         renewing = asyncio.create_task(self._renew(token))
         try:
-            listing = await self._fetch(caller)
+            listing = await self._ask(caller)
             self._digest = listing.digest
             # Of one that they cannot have, the others would list each its own, and tell the others again.
             if listing.methods and await self._keep(listing):

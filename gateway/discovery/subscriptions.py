@@ -1,22 +1,19 @@
-"""Notify open streams that tools changed.
+"""Notify open streams that tools changed: of the first change at once, of further ones once per interval.
 
-The first change is notified at once, further ones at most once per interval, the last always. A stream has a set of
-flags, not a queue: changes coalesce, and a slow or dead reader delays no other and costs no memory. One timer serves
-the keep-alive of all streams. Many streams are woken in slices, so that other tasks get a turn.
+A stream has a set of flags, not a queue: changes coalesce, and a slow or dead reader delays no other and costs no
+memory. One timer serves the keep-alive of all streams. They are woken in slices, so that other tasks get a turn.
 """
-
-from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from enum import Flag, StrEnum, auto
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 from gateway import jsonrpc
 from gateway.backend.params import ParamStructures
-from gateway.discovery.catalogs import BrokenOutputSchemas
 from gateway.discovery.discovery import Discovery
+from gateway.discovery.views import BrokenOutputSchemas
 from gateway.model import Caller, Structure, View
 from gateway.store import Store
 
@@ -73,9 +70,8 @@ class Subscriptions:
         self._discovery: Discovery | None = None
         self._interval = 0.0
         self._heartbeat = 0.0
-        self._listeners: dict[Subscription, None] = {}
-        # The same by view and by client, oldest first. Where each caller has a view, all of them may change at once: to
-        # look for the listeners of each among all would take the square of their number.
+        # Oldest first. Where each caller has a view, all of them may change at once: to look for the streams of each
+        # among all would take the square of their number.
         self._by_view: dict[View, dict[Subscription, None]] = {}
         self._by_client: dict[str, dict[Subscription, None]] = {}
         self._notified_at: dict[View, float] = {}
@@ -90,14 +86,17 @@ class Subscriptions:
         state = "closed, " if self._closed else ""
         return f"<Subscriptions {state}{len(self)} streams, {len(self._due)} notices due, of {self._discovery!r}>"
 
+    def __len__(self) -> int:
+        return sum(map(len, self._by_view.values()))
+
     @property
     def sessions(self) -> int:
         """Return how many sessions have an open stream."""
         return len(self._by_client)
 
     def follow(self, discovery: Discovery, interval: float, heartbeat: float, store: Store) -> None:
-        """Notify of this discovery's changes from now on, at most once per ``interval``; both times are seconds. End
-        the streams of a session that ended, on whichever replica of ``store``."""
+        """Notify of this discovery's changes from now on. Both times are seconds. End the streams of a session that
+        ended, on whichever replica of ``store``."""
         if self._discovery is not None:
             self._discovery.after_publish = lambda _: None
         discovery.after_publish = self.notify
@@ -109,9 +108,12 @@ class Subscriptions:
         self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
 
     def refresh(self, caller: Caller) -> None:
-        """Refresh the view of a caller with a stream in the background, where it is the caller's own and stale."""
         if self._discovery is not None:
             self._discovery.refresh_if_stale(caller)
+
+    @property
+    def _all(self) -> list[Subscription]:
+        return [*chain.from_iterable(self._by_view.values())]
 
     @property
     def views(self) -> set[View]:
@@ -119,8 +121,8 @@ class Subscriptions:
         return set(self._by_view)
 
     def subscribe(self, view: View, client: str | None = None, epoch: int = 0) -> Subscription:
-        """Return a new subscription. Of one ``client``'s subscriptions only the newest gets changes: a client needs one
-        copy. With an ``epoch`` that is over, the subscription gets the end at once."""
+        """Return a new subscription. Of one ``client``'s only the newest gets changes: a client needs one copy. Where
+        the ``epoch`` is over, the subscription gets the end at once."""
         subscription = Subscription(view, client)
         if client is not None:
             others = self._by_client.setdefault(client, {})
@@ -128,7 +130,6 @@ class Subscriptions:
                 next(reversed(others)).muted = True  # older ones are muted already
             others[subscription] = None
         self._by_view.setdefault(view, {})[subscription] = None
-        self._listeners[subscription] = None
         if self._closed or epoch != self.epoch:
             subscription.wake(StreamEvent.END)
         elif self._ticker is None:
@@ -136,17 +137,13 @@ class Subscriptions:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        if subscription not in self._listeners:
+        if subscription not in self._by_view.get(subscription.view, ()):
             return
-        del self._listeners[subscription]
         _remove(self._by_view, subscription.view, subscription)
         if subscription.client is not None:
             others = _remove(self._by_client, subscription.client, subscription)
             if others:
                 next(reversed(others)).muted = False
-
-    def __len__(self) -> int:
-        return len(self._listeners)
 
     def notify(self, view: View) -> None:
         """Notify the streams of this view that its catalog changed."""
@@ -172,7 +169,7 @@ class Subscriptions:
     def end_all(self) -> None:
         """End all open streams, and begin a new epoch."""
         self.epoch += 1
-        for subscription in list(self._listeners):
+        for subscription in self._all:
             subscription.wake(StreamEvent.END)
 
     def close(self) -> None:
@@ -193,9 +190,9 @@ class Subscriptions:
 
     def _tick(self) -> None:
         self._ticker = None
-        if self._listeners and not self._closed:
+        if self._by_view and not self._closed:
             self._ticker = asyncio.get_running_loop().call_later(self._heartbeat, self._tick)
-            self._wake(list(self._listeners), StreamEvent.TICK)
+            self._wake(self._all, StreamEvent.TICK)
 
     def _wake(self, subscriptions: Iterable[Subscription], event: StreamEvent) -> None:
         remaining = iter(subscriptions)
@@ -222,14 +219,8 @@ def _remove(
     return left
 
 
-# Tell other replicas what this one found out of the backend: that a caller's tools changed, the structure of params
-# that a method takes, and output schemas that a result broke.
-#
-# Callers' own listings stay in the process: a replica that hears of a change lists for itself. A replica that starts
-# asks the others what they have learned. Nothing of this is kept in the store, so what was learned ends with the last
-# process.
 MAX_TOLD: Final = 200
-"""Most things of one kind that a replica which starts is told; methods' names have at most 256 characters or so."""
+"""Maximum facts of one kind that a replica which starts is told."""
 DOUBT_AFTER: Final = 1.0
 """Seconds for which a replica trusts its own listing of a caller, whatever others say: a service that answers each
 question differently must not make replicas ask all the time."""
@@ -245,8 +236,10 @@ class Found(StrEnum):
 
 
 class DiscoveryNotices:
-    """Pass on what the replicas of one service find out. ``backend`` names the backend and its settings: replicas that
-    differ, during a rollout, do not learn from each other."""
+    """Pass on what the replicas of one service find out: that a caller's tools changed, the structure of params that a
+    method takes, and output schemas that a result broke. A replica that hears of a change lists for itself; one that
+    starts asks the others. Nothing of this is kept in the store. ``backend`` is from
+    :func:`~gateway.discovery.shared_listing.backend_digest`."""
 
     def __init__(
         self, store: Store, backend: str, structures: ParamStructures, broken_output_schemas: BrokenOutputSchemas
@@ -257,9 +250,6 @@ class DiscoveryNotices:
         self._broken = broken_output_schemas
         self._end: Callable[[], None] = lambda: None
         self._tasks: set[asyncio.Task[Any]] = set()
-
-    def __repr__(self) -> str:
-        return f"<DiscoveryNotices {len(self._tasks)} under way>"
 
     def follow(self, discovery: Discovery, subscriptions: Subscriptions) -> None:
         """Tell and hear from now on."""
@@ -278,7 +268,7 @@ class DiscoveryNotices:
             task.cancel()
 
     def _hear(self, notice: bytes, discovery: Discovery, subscriptions: Subscriptions) -> None:
-        """Take over what a replica found, also this one. One of another version may say what this one does not know."""
+        """Take over what a replica found, also this one. Another version may say what this one does not know."""
         match jsonrpc.decode(notice):
             case [Found.VIEW, str(issuer), str(subject), str(client), [*scopes], str(language), str(digest)]:
                 view = View(issuer, subject, client, frozenset(scopes), language)

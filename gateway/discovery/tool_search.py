@@ -1,7 +1,5 @@
-"""Offer two tools in place of thousands: one finds tools by words, and one calls a tool that was found.
-
-A model's context has no room for a large catalog, so with ``catalog.search`` only these two are listed. All others can
-still be called by name. A call through ``call_tool`` passes the same checks as a direct one.
+"""Offer two tools in place of thousands, for which a model's context has no room: one finds tools by words, and one
+calls a tool that was found, with the same checks as a direct call.
 
 Tools are ranked by BM25 over names, titles, descriptions and names of arguments, with a weight for each (Robertson and
 Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, §3.3). Libraries for it depend on NumPy.
@@ -28,7 +26,7 @@ from gateway.model import Binding, Caller, Catalog, JsonObject, NameStyle, Struc
 DEFAULT_LIMIT: Final = 5
 MAX_LIMIT: Final = 20
 MAX_BYTES: Final = 128 * 1024
-"""Most bytes of the tools in one result. The best one is returned whatever its size."""
+"""Maximum bytes of the tools in one result. The best one is returned whatever its size."""
 _INDEXES: Final = 16
 _TOOLS: Final = 20_000
 _K1: Final = 1.2
@@ -54,66 +52,52 @@ def _builtin_tool(name: str, title: str, description: str, input_schema: JsonObj
     return Tool(name, name, description, input_schema, binding, title, closed=True, **members)
 
 
+def _object_schema(required: list[str], **properties: JsonObject) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_FOUND: Final = _object_schema(
+    ["name", "description", "inputSchema"],
+    **{name: {"type": "string"} for name in ("name", "title", "description")},
+    **{name: {"type": "object"} for name in ("inputSchema", "annotations")},
+)
 SEARCH_TOOLS: Final = _builtin_tool(
     "search_tools",
     "Search tools",
     "Find the tools of this service that fit a task. Says what each does and which arguments it takes. "
     "Call one with call_tool.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 500,
-                "description": "What the tool should do, in a few words.",
-            },
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_LIMIT,
-                "default": DEFAULT_LIMIT,
-                "description": "Most tools to return.",
-            },
+    _object_schema(
+        ["query"],
+        query={
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 500,
+            "description": "What the tool should do, in a few words.",
         },
-        "required": ["query"],
-    },
-    output_schema={
-        "type": "object",
-        "properties": {
-            "tools": {
-                "type": "array",
-                "description": "The best matches, the best one first.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "name": {"type": "string"},
-                        "title": {"type": "string"},
-                        "description": {"type": "string"},
-                        "inputSchema": {"type": "object"},
-                        "annotations": {"type": "object"},
-                    },
-                    "required": ["name", "description", "inputSchema"],
-                },
-            },
-            "matches": {"type": "integer", "description": "How many tools have to do with the query in all."},
+        limit={
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MAX_LIMIT,
+            "default": DEFAULT_LIMIT,
+            "description": "Most tools to return.",
         },
-        "required": ["tools", "matches"],
-    },
+    ),
+    output_schema=_object_schema(
+        ["tools", "matches"],
+        tools={"type": "array", "description": "The best matches, the best one first.", "items": _FOUND},
+        matches={"type": "integer", "description": "How many tools have to do with the query in all."},
+    ),
     annotations={"readOnlyHint": True, "openWorldHint": False},
 )
 CALL_TOOL: Final = _builtin_tool(
     "call_tool",
     "Call a tool",
     "Call a tool that search_tools found, with arguments as its inputSchema says.",
-    {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "minLength": 1, "description": "The tool's name, as search_tools gave it."},
-            "arguments": {"type": "object", "default": {}, "description": "The tool's arguments."},
-        },
-        "required": ["name"],
-    },
+    _object_schema(
+        ["name"],
+        name={"type": "string", "minLength": 1, "description": "The tool's name, as search_tools gave it."},
+        arguments={"type": "object", "default": {}, "description": "The tool's arguments."},
+    ),
 )
 SEARCH_CATALOG: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search")
 """The catalog that is listed in place of a caller's own."""
@@ -122,11 +106,8 @@ SEARCH_CATALOG: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search")
 @dataclass(frozen=True, slots=True)
 class BuiltinTool:
     """Hold a tool of the gateway's own and its handler, which returns the result for a caller and checked arguments.
-
-    ``lists`` says that the tool lists tools, and so requires the scopes of a listing too. ``calls_named`` says that it
-    calls another tool, given by ``name`` and ``arguments`` in its arguments; the handler is then only for unknown
-    names.
-    """
+    With ``lists`` it requires the scopes of a listing too. With ``calls_named`` it calls another tool, by ``name`` and
+    ``arguments`` in its arguments; the handler is then only for unknown names."""
 
     tool: Tool
     handler: Callable[[Caller, Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -142,9 +123,6 @@ class ToolSearch:
         self._indexes: LRUCache[str, ToolIndex] = LRUCache(_INDEXES)
         self._builds = SingleFlight[str, ToolIndex]()
 
-    def __repr__(self) -> str:
-        return f"<ToolSearch indexes={len(self._indexes)} tools={len(self._words)} builds={self._builds!r}>"
-
     async def search(
         self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, name_style: NameStyle = NameStyle.LLM
     ) -> dict[str, Any]:
@@ -155,12 +133,12 @@ class ToolSearch:
         matches = index.rank(query)
         described: list[dict[str, Any]] = []
         size = 0
-        for match in matches[:limit]:
-            tool = _tool_description(match.tool, name_style)
-            size += len(jsonrpc.encode(tool))
+        for tool in matches[:limit]:
+            entry = _tool_description(tool, name_style)
+            size += len(jsonrpc.encode(entry))
             if described and size > MAX_BYTES:
                 break
-            described.append(tool)
+            described.append(entry)
         return {"tools": described, "matches": len(matches)}
 
     async def _build(self, catalog: Catalog) -> ToolIndex:
@@ -203,8 +181,8 @@ def _tool_description(tool: Tool, name_style: NameStyle) -> dict[str, Any]:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text or a name, in lower case and singular: ``getBlockHash``, ``get_block-hash`` and
-    ``Get block hashes`` have the same."""
+    """Return the words of a text or a name, in lower case and singular: those of ``getBlockHash`` and ``Get block
+    hashes`` are equal."""
     return [_singular(word) for word in _WORD.findall(_HUMP.sub(" ", text).casefold())]
 
 
@@ -232,14 +210,6 @@ def word_weights(tool: Tool) -> Words:
     return dict(words)
 
 
-@dataclass(frozen=True)
-class Match:
-    """Hold a tool and its score; a higher one is a better match."""
-
-    tool: Tool
-    score: float
-
-
 class ToolIndex:
     """Hold the words of a catalog's tools. Made by :meth:`build`."""
 
@@ -265,7 +235,7 @@ class ToolIndex:
         index._average = sum(index._lengths) / len(index._lengths) if index._lengths else 1.0
         return index
 
-    def rank(self, query: str) -> list[Match]:
+    def rank(self, query: str) -> list[Tool]:
         """Return all tools that match the query, the best first; equal ones in the order of the catalog."""
         scores: defaultdict[int, float] = defaultdict(float)
         query_words = list(dict.fromkeys(words_of(query)))
@@ -273,7 +243,7 @@ class ToolIndex:
             for tool, score in self._scores(word).items():
                 scores[tool] += score
         ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        return [Match(self._tools[tool], score) for tool, score in ranked]
+        return [self._tools[tool] for tool, _ in ranked]
 
     def _scores(self, word: str) -> dict[int, float]:
         """Return the highest score of each tool for a word and for the words that begin with it."""

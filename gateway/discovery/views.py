@@ -1,66 +1,38 @@
-"""Hold the state of each view: its catalog, its last failure, and a refusal of the backend to list."""
+"""Build catalogs of listings, and hold the state of each view: its catalog, its last failure, and a refusal to list."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Final
+from weakref import WeakValueDictionary
 
 import structlog
 from cachetools import LRUCache
 
+from gateway.catalog.build import Builder
 from gateway.catalog.curation import Curation
+from gateway.catalog.pins import schema_digest
 from gateway.concurrency.background import retry_delay
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import AccessToken, Caller, Catalog, Listing, SourceAnswer, Tool, View
 from gateway.settings import CatalogSettings
 
-# Refuse listings that suddenly shrink or grow.
-#
-# A sudden change is more often a fault of the backend than a decision of its operator. A listing that is empty, or
-# lost more than half of its tools and ten at least, is accepted once the backend has repeated it for
-# :data:`CONFIRMED_AFTER`; until then the last good one serves. A listing beyond :data:`MAX_TOOLS` is never used.
 CONFIRMED_AFTER: Final = 60.0
 """Seconds for which a listing that shrank has to stay so."""
 RETRY_AFTER: Final = CONFIRMED_AFTER / 4
 MAX_TOOLS: Final = 5000
 """Methods that one service may offer."""
 _MANY: Final = 10
-
-
-@dataclass(slots=True)
-class ShrinkGuard:
-    """Hold since when the listings of one view have been too small: ``shrunk_since``, by the clock of discovery."""
-
-    shrunk_since: float | None = None
-
-    def accepts(self, before: int, after: int, now: float) -> bool:
-        """Tell whether a listing with ``after`` tools may replace one with ``before``."""
-        shrinks = after == 0 < before or (2 * after < before and before - after >= _MANY)
-        if not shrinks:
-            self.shrunk_since = None
-            return True
-        if self.shrunk_since is None:
-            self.shrunk_since = now
-        if now - self.shrunk_since < CONFIRMED_AFTER:
-            return False
-        self.shrunk_since = None
-        return True
-
-
-def check_listing_size(listing: Listing, settings: CatalogSettings) -> None:
-    """Raise :class:`NoListing` for more methods than :data:`MAX_TOOLS`, before any tool is built of them."""
-    if len(listing.methods) <= MAX_TOOLS:
-        return
-    offers = Curation(settings).offers
-    offered = sum(offers(method.name) for method in listing.methods)
-    if offered > MAX_TOOLS:
-        what = f"{offered} methods to offer, more than {MAX_TOOLS}; narrow catalog.include"
-        raise NoListing([Step("the listing", SourceAnswer(what))])
-
-
+MAX_METHODS: Final = 10_000
+MAX_SCHEMAS: Final = 8
+"""Broken schemas that are remembered of one method: views may list it with different ones."""
+_NOTE: Final = "a result broke it"
 MAX_VIEWS: Final = 10_000
 MAX_LISTED: Final = 16 * 1024**2
 """Bytes of callers' listings that are kept, as the backend sent them. In memory they take a few times as much."""
@@ -78,6 +50,96 @@ _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
 log = structlog.get_logger()
 
 
+def check_listing_size(listing: Listing, settings: CatalogSettings) -> None:
+    """Raise :class:`NoListing` for more methods than :data:`MAX_TOOLS`, before any tool is built of them."""
+    if len(listing.methods) <= MAX_TOOLS:
+        return
+    offers = Curation(settings).offers
+    offered = sum(offers(method.name) for method in listing.methods)
+    if offered > MAX_TOOLS:
+        what = f"{offered} methods to offer, more than {MAX_TOOLS}; narrow catalog.include"
+        raise NoListing([Step("the listing", SourceAnswer(what))])
+
+
+class BrokenOutputSchemas:
+    """Hold the digests of output schemas that a result violated: clients refuse such a result, so the tool is listed
+    without the schema until the listing has another one. ``version`` grows with each. ``after_recording`` is called
+    with each method and digest that this process found. It may not raise."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._broken: LRUCache[str, deque[str]] = LRUCache(MAX_METHODS)
+        self._stripped: LRUCache[str, Tool] = LRUCache(MAX_METHODS)
+        self.after_recording: Callable[[str, str], None] = lambda *_: None
+
+    @property
+    def recorded(self) -> Iterator[tuple[str, str]]:
+        """Yield methods and digests, the last methods first."""
+        return ((method, digest) for method in reversed(list(self._broken)) for digest in self._broken[method])
+
+    def record(self, tool: Tool) -> bool:
+        """Record that a result violated the tool's output schema. Return False where that was known."""
+        broken = schema_digest(tool.output_schema)
+        if not self.adopt(tool.method, broken):
+            return False
+        self.after_recording(tool.method, broken)
+        return True
+
+    def adopt(self, method: str, digest: str) -> bool:
+        """Record what a result violated, here or on another replica. Return False where that was known."""
+        schemas = self._broken.setdefault(method, deque(maxlen=MAX_SCHEMAS))
+        if digest in schemas:
+            return False
+        schemas.append(digest)
+        self.version += 1
+        return True
+
+    def strip(self, catalog: Catalog) -> Catalog:
+        """Return the catalog without the broken schemas; the same object where it has none."""
+        if not self._broken:
+            return catalog
+        tools = tuple(self._strip_tool(tool) if tool.method in self._broken else tool for tool in catalog.tools)
+        if all(ours is theirs for ours, theirs in zip(tools, catalog.tools, strict=True)):
+            return catalog
+        return replace(catalog, tools=tools)
+
+    def _strip_tool(self, tool: Tool) -> Tool:
+        if tool.output_schema is None or schema_digest(tool.output_schema) not in self._broken[tool.method]:
+            return tool
+        bare = self._stripped.get(tool.digest)
+        if bare is None:
+            bare = replace(tool, output_schema=None, meta={**tool.meta, "outputSchemaDropped": _NOTE})
+            self._stripped[tool.digest] = bare
+        return bare
+
+
+@dataclass(eq=False)
+class Catalogs:
+    """Build catalogs by one service's settings, each once, without broken output schemas."""
+
+    _builder: Builder
+    _settings: CatalogSettings
+    _broken_output_schemas: BrokenOutputSchemas
+    _by_listing: WeakValueDictionary[str, Catalog] = field(default_factory=WeakValueDictionary)
+    _by_digest: WeakValueDictionary[str, Catalog] = field(default_factory=WeakValueDictionary)
+
+    async def build_catalog(self, listing: Listing) -> Catalog:
+        """Return the catalog of a listing. Raises :class:`NoListing` beyond ``MAX_TOOLS``."""
+        check_listing_size(listing, self._settings)
+        catalog = self._by_listing.get(listing.digest) if listing.digest else None
+        if catalog is None:
+            catalog = await self._builder.build_catalog(listing, self._settings)
+            if listing.digest:
+                self._by_listing[listing.digest] = catalog
+        return self._broken_output_schemas.strip(catalog)
+
+    def intern(self, catalog: Catalog) -> Catalog:
+        """Return the first catalog that was given here and equals this one."""
+        known = self._by_digest.setdefault(catalog.digest, catalog)
+        remarks = attrgetter("dialect", "quarantined", "notes", "service")
+        return known if remarks(known) == remarks(catalog) else catalog
+
+
 @dataclass(frozen=True, slots=True)
 class ListingRefusal:
     """Hold the backend's refusal to list for one token. With another token the backend is asked again."""
@@ -91,10 +153,8 @@ class ListingRefusal:
 class ViewState:
     """Hold what is known of one view. Times are seconds of discovery's clock.
 
-    ``shown_digest`` is the digest of the catalog that callers saw last, ``previous`` the catalog before the last
-    change, ``serves_fallback`` whether the fallback replaces the catalog, ``failure_reason`` why the last refresh
-    failed. Callers' own listings may be many and large, so their entries hold only ``listing_digest``, see
-    :class:`Listings`.
+    ``shown_digest`` is that of the catalog that callers saw last, ``previous`` the catalog before the last change.
+    Callers' own listings may be many and large, so their entries hold only ``listing_digest``, see :class:`Listings`.
     """
 
     view: View
@@ -106,7 +166,7 @@ class ViewState:
     refreshed_at: float = 0.0
     retry_at: float = 0.0
     failures: int = 0
-    shrink_guard: ShrinkGuard = field(default_factory=ShrinkGuard)
+    shrunk_since: float | None = None
     previous: Catalog | None = None
     previous_until: float = 0.0
     serves_fallback: bool = False
@@ -127,12 +187,23 @@ class ViewState:
         self.fresh_until = self.retry_at = 0.0
 
     def doubt(self, digest: str, after: float) -> bool:
-        """Mark the catalog stale, at the soonest ``after`` seconds from its last refresh, where it is shown and has not
-        this digest. Return whether so."""
+        """Mark a shown catalog of another digest stale, at the soonest ``after`` seconds from its last refresh. Return
+        whether it is."""
         differs = self.shown_digest not in ("", digest)
         if differs:
             self.fresh_until = min(self.fresh_until, self.refreshed_at + after)
         return differs
+
+    def accepts_size(self, before: int, after: int, now: float) -> bool:
+        """Return whether a listing with ``after`` tools may replace one with ``before``. One that is empty, or lost ten
+        and more than half, is more often a fault of the backend than a decision of its operator: it is accepted once
+        the backend has sent it for :data:`CONFIRMED_AFTER`."""
+        if after == 0 < before or (2 * after < before and before - after >= _MANY):
+            self.shrunk_since = now if self.shrunk_since is None else self.shrunk_since
+            if now - self.shrunk_since < CONFIRMED_AFTER:
+                return False
+        self.shrunk_since = None
+        return True
 
     def find_vanished(self, name: str, catalog: Catalog, now: float) -> Tool | None:
         """Return a tool that vanished lately, unless the present catalog withholds it."""
@@ -178,12 +249,11 @@ class ViewState:
         self.refusal = ListingRefusal(error, listing_token(caller), until)
 
     def refuses(self, caller: Caller, now: float) -> bool:
-        """Tell whether the backend lately refused this caller's token."""
+        """Return whether the backend lately refused this caller's token."""
         refusal = self.refusal
         return refusal is not None and now < refusal.until and refusal.token == listing_token(caller)
 
     def unavailable_error(self, now: float) -> CatalogUnavailable:
-        """Return the error for callers while there is no catalog."""
         return CatalogUnavailable(_UNAVAILABLE, retry_after=max(1, round(self.retry_at - now + 0.5)))
 
     def check_refusal(self, caller: Caller, now: float) -> None:
@@ -193,10 +263,9 @@ class ViewState:
 
 
 class Views(dict[View, ViewState]):
-    """Hold the states of ``most`` views. A look-up makes one that is missing, in the place of any other caller's.
-
-    The place is chosen at random. If it were that of the view that was used longest ago, callers who are a few more
-    than fit would evict each other in turn, and each request of each of them would cost the backend a listing."""
+    """Hold the states of ``most`` views. A look-up makes one that is missing, in the place of another caller's, chosen
+    at random: if it were the least recently used one, callers who are a few more than fit would evict each other in
+    turn, and each of their requests would cost the backend a listing."""
 
     def __init__(self, most: int = MAX_VIEWS) -> None:
         super().__init__()
@@ -209,43 +278,34 @@ class Views(dict[View, ViewState]):
 
     def __setitem__(self, view: View, entry: ViewState) -> None:
         if view not in self:
-            if len(self) >= self._most and self._callers_views:
-                self._forget_any_callers()
+            views = self._callers_views
+            if len(self) >= self._most and views:
+                place = random.randrange(len(views))  # noqa: S311, not a secret
+                del self[views[place]]
+                views[place] = views[-1]  # so that no other key moves
+                views.pop()
             if not view.is_shared:
-                self._callers_views.append(view)
+                views.append(view)
         super().__setitem__(view, entry)
 
-    def _forget_any_callers(self) -> None:
-        views = self._callers_views
-        place = random.randrange(len(views))  # noqa: S311, not a secret
-        del self[views[place]]
-        views[place] = views[-1]  # so that no other key moves
-        views.pop()
 
-
-class Listings:
+class Listings(LRUCache[str, Listing]):
     """Hold callers' own listings by digest, up to ``most`` bytes of those used last. A reload builds catalogs from them
     without asking the backend. Callers with equal listings share one."""
 
     def __init__(self, most: int = MAX_LISTED) -> None:
-        self._by_digest: LRUCache[str, Listing] = LRUCache(most, getsizeof=lambda listing: listing.size)
-
-    def __contains__(self, digest: str) -> bool:
-        return digest in self._by_digest
-
-    def __getitem__(self, digest: str) -> Listing:
-        return self._by_digest[digest]
+        super().__init__(most, getsizeof=lambda listing: listing.size)
 
     def add(self, listing: Listing) -> str:
-        """Keep the listing. Return its digest, empty where it has none or is too large to keep."""
-        if not listing.digest or listing.size > self._by_digest.maxsize:
+        """Keep the listing. Return its digest, "" where it has none or is too large to keep."""
+        if not listing.digest or listing.size > self.maxsize:
             return ""
-        self._by_digest[listing.digest] = listing
+        self[listing.digest] = listing
         return listing.digest
 
 
 def listing_token(caller: Caller) -> AccessToken | None:
-    """Return the caller's token that fetches the listing, itself or after an exchange. None for the shared view."""
+    """Return the caller's token that fetches the listing, itself or after an exchange; None for the shared view."""
     return None if caller.view.is_shared or caller.principal is None else caller.principal.token
 
 

@@ -1,13 +1,9 @@
 """Answer the challenges of HTTP Digest (RFC 7616) in the HTTP client, over lanes of one connection each.
 
-aiohttp computes the answers. A request goes out without an answer first, or with one to the last challenge. A 401 with
-a challenge means that the service did not execute it, so it is sent again, once, with the answer.
-
-monerod keeps the challenge with the connection: where a pool sends the answer over another one, it is refused (34 % of
-calls, with ten at a time). So each lane has one connection, and its own state of Digest.
+aiohttp computes the answers. A 401 with a challenge means that the service did not execute the request, so it is sent
+again, once. monerod keeps the challenge with the connection, and refuses the answer on another one (34 % of calls, ten
+at a time): so each lane has one connection, and its own state of Digest.
 """
-
-from __future__ import annotations
 
 import asyncio
 import re
@@ -27,12 +23,11 @@ _MAX_CHALLENGE: Final = 64 * 1024
 _CHUNK: Final = 16 * 1024
 _NAME: Final = r"([!#$%&'*+.^_`|~0-9A-Za-z-]++)"
 _PART: Final = re.compile(rf'{_NAME}[ \t]*+=[ \t]*+(?:"((?:[^"\\]|\\.)*+)"|{_NAME})|{_NAME}')
-"""A parameter of a challenge, else a scheme. A token68 (RFC 9110 §11.2) passes for a scheme, one that nobody has."""
+"""A parameter of a challenge, else a scheme. A token68 (RFC 9110 §11.2) passes for an unknown scheme."""
 
 
 class HttpDigest(aiohttp.DigestAuthMiddleware):
-    """Answer challenges with a user name and a password. The body of a challenge is read to its end, so that its
-    connection is free for the answer: some services keep a challenge with its connection."""
+    """Answer challenges, each read to its end, so that its connection is free for the answer."""
 
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -53,8 +48,7 @@ class HttpDigest(aiohttp.DigestAuthMiddleware):
 
 
 def _with_one_challenge(response: aiohttp.ClientResponse) -> SimpleNamespace:
-    """Return what aiohttp reads of a refusal, with the first challenge that it can answer as the only one (RFC 7616
-    §3.7): by itself it looks at the first challenge of the first header alone."""
+    """Return a refusal with the first challenge that aiohttp can answer (RFC 7616 §3.7): it looks at one alone."""
     challenges = _challenges(", ".join(response.headers.getall("WWW-Authenticate", ())))
     headers = {}
     for scheme, challenge in challenges:
@@ -67,8 +61,7 @@ def _with_one_challenge(response: aiohttp.ClientResponse) -> SimpleNamespace:
 
 
 def _challenges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the challenges in a header (RFC 9110 §11.6.1): the scheme, and those parameters that Digest knows. Names
-    are lower-case; values stand as between quotes."""
+    """Yield scheme and known parameters, in lower case, of the challenges in a header (RFC 9110 §11.6.1)."""
     scheme, parameters = "", dict[str, str]()
     for name, quoted, plain, next_scheme in _PART.findall(header):
         if next_scheme:
@@ -92,7 +85,7 @@ def _protections(challenge: Mapping[str, str]) -> set[str]:
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
-    """Read a body that nobody needs. Raises :class:`aiohttp.ClientPayloadError` for one that is too long."""
+    """Read an unneeded body. Raises :class:`aiohttp.ClientPayloadError` for one that is too long."""
     size = 0
     async for chunk in response.content.iter_chunked(_CHUNK):
         size += len(chunk)
@@ -101,8 +94,7 @@ async def _drain(response: aiohttp.ClientResponse) -> None:
             raise aiohttp.ClientPayloadError("the body of a challenge is too long")
 
 
-_AT_ONCE: Final = 0.001
-"""Seconds that count as no wait."""
+_AT_ONCE: Final = 0.001  # seconds that count as no wait
 
 
 class Lanes:
@@ -110,13 +102,9 @@ class Lanes:
 
     def __init__(self, open_lane: Callable[[], Outbound], most: int) -> None:
         self._open_lane = open_lane
-        self._most = most
         self._lanes: list[Outbound] = []
         self._idle: list[Outbound] = []
         self._free = asyncio.Semaphore(most)
-
-    def __repr__(self) -> str:
-        return f"<Lanes {len(self._lanes)} of at most {self._most}, {len(self._idle)} idle>"
 
     async def request(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int

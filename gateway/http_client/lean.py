@@ -1,10 +1,7 @@
-"""The lean HTTP client: HTTP/1.1 over TCP and TLS with kept connections, and nothing else.
+"""The lean HTTP client: HTTP/1.1 over TCP and TLS with kept connections, for a fraction of :class:`Outbound`'s time.
 
-It does the same as :class:`Outbound` for a fraction of the processor time, except for proxies. The
-queue before it bounds how many exchanges there are at a time, so it has no bound of its own.
+It knows no proxies. The queue in front of it bounds the exchanges at a time.
 """
-
-from __future__ import annotations
 
 import asyncio
 import re
@@ -12,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 import structlog
@@ -46,8 +43,8 @@ class _Origin:
     tls: ssl.SSLContext | None
     idle: list[LeanConnection] = field(default_factory=list)
     sent_unsolicited: bool = False
-    """True once it has sent something that was no answer. snapserver 0.26 answers each POST twice: on a kept connection
-    the second answer could come after the next request, and be taken for the answer to that."""
+    """Set once the server has sent bytes that belong to no response. snapserver 0.26 answers each POST twice: on a kept
+    connection the second answer could be taken for that to the next request."""
 
     def take(self, now: float) -> LeanConnection | None:
         """Return a connection that can be used, and close those that cannot."""
@@ -62,16 +59,14 @@ class _Origin:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Hold what requests have in common that go to one URL with headers of the same names: the origin, and the
-    beginning of the head. These names are sound."""
+    """Hold what requests to one URL with headers of the same names share: the origin, and the beginning of the head."""
 
     origin: _Origin
     head: str
 
 
 class LeanTransport:
-    """Hold connections to any number of origins. Every request gets ``headers``, unless it has its own of that name.
-    Make it and close it in the loop that uses it. ``reserve`` is as for :class:`Outbound`."""
+    """Hold connections to origins. Each request gets ``headers`` unless it has them; see :class:`Outbound`."""
 
     def __init__(
         self,
@@ -82,7 +77,9 @@ class LeanTransport:
     ) -> None:
         self._reserve = reserve
         self._tls = tls or TlsFiles()
-        self._context = self._tls.context() if self._tls.ca or self._tls.cert else None
+        self._tls_context = cache(self._tls.context)
+        if self._tls.ca or self._tls.cert:
+            self._tls_context()  # now: it raises where a file cannot be used
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
         self._resolver = Resolver()
         self._look_ups: SingleFlight[tuple[str, int], list[Address]] = SingleFlight()
@@ -131,7 +128,7 @@ class LeanTransport:
             finally:
                 connection.end()
                 if connection.sent_unsolicited and not origin.sent_unsolicited:
-                    self._learn_that_it_says_more(origin)
+                    self._note_unsolicited(origin)
             self._keep(origin, connection)
             return answer
 
@@ -153,11 +150,6 @@ class LeanTransport:
         usual = {name: value for name, value in self._headers.items() if name.lower() not in own}
         head = f"{method} {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n{_lines(usual)}"
         return _Target(origin, head)
-
-    def _tls_context(self) -> ssl.SSLContext:
-        if self._context is None:
-            self._context = self._tls.context()
-        return self._context
 
     async def _connect(self, origin: _Origin, deadline: float, timeout: float) -> LeanConnection:
         """Return a new connection. Raises :class:`ConnectFailed` or :class:`NoConnection`."""
@@ -185,8 +177,7 @@ class LeanTransport:
         return connection
 
     async def _look_up(self, origin: _Origin) -> list[Address]:
-        """Return the addresses of an origin, as they were at most :data:`DNS_TTL` seconds ago. Raises
-        :class:`OSError`."""
+        """Return the addresses of an origin, at most :data:`DNS_TTL` seconds old. Raises :class:`OSError`."""
         key = (origin.host, origin.port)
         known = self._addresses.get(key)
         if known is None:
@@ -195,8 +186,7 @@ class LeanTransport:
         return known
 
     async def _connect_to_any(self, origin: _Origin, addresses: list[Address], until: float) -> LeanConnection:
-        """Try one address after the other, each for its part of the time that is left. Raises what the last one failed
-        with. Connections after this one begin with an address that did not fail."""
+        """Try each address for its part of the time that is left; raise the last failure. What failed comes last."""
         left = len(addresses)
         for address in tuple(addresses):
             try:
@@ -232,7 +222,6 @@ class LeanTransport:
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long."""
         self._sweeper = None
         now = self._loop.time()
         for origin in self._origins.values():
@@ -242,7 +231,7 @@ class LeanTransport:
         if any(origin.idle for origin in self._origins.values()):
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
-    def _learn_that_it_says_more(self, origin: _Origin) -> None:
+    def _note_unsolicited(self, origin: _Origin) -> None:
         origin.sent_unsolicited = True
         log.warning("the backend sends more than its answers; from now on each call has a connection of its own")
 
@@ -252,7 +241,7 @@ class LeanTransport:
             if connection in origin.idle:
                 origin.idle.remove(connection)
                 if connection.sent_unsolicited and not origin.sent_unsolicited:
-                    self._learn_that_it_says_more(origin)
+                    self._note_unsolicited(origin)
 
 
 def _lines(headers: Mapping[str, str]) -> str:

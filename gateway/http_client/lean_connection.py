@@ -1,7 +1,6 @@
 """One HTTP/1.1 connection to the backend, and one exchange at a time on it (RFC 9112).
 
-A connection is used again only after an answer that was complete and had nothing behind it. What comes while nobody
-asked, and the end of an idle connection, close it at once.
+It is used again only after an answer that was complete and had nothing behind it. Bytes on an idle one close it.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ _NOTED: Final = frozenset((b"transfer-encoding", b"content-encoding", b"keep-ali
 """Headers that most answers do not have, and that say how to read one, or how long the connection is kept."""
 _NOTED_SIZES: Final = frozenset(map(len, _NOTED))
 _KEEP_ALIVE: Final = re.compile(rb"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
-_MOST_MEMBERS: Final = 100
-"""Compressed members of one body. For each of them the rest of the body is copied."""
+_MOST_MEMBERS: Final = 100  # compressed members of one body. For each of them the rest of the body is copied.
 _CODINGS: Final = ("gzip", "x-gzip", "deflate")
 _ANY_ZLIB: Final = 32 + zlib.MAX_WBITS  # gzip and zlib, told apart by their first bytes
 # As aiohttp does: old services end lines with LF alone, fold header lines, and put spaces after the size of a chunk.
@@ -46,8 +44,7 @@ _LENIENT: Final = {
 
 
 class LeanConnection(asyncio.Protocol):
-    """Exchange requests and answers on one connection. ``on_close`` is called once, when it is closed. ``reserve`` is
-    as for :class:`Outbound`."""
+    """Exchange requests on one connection. ``on_close`` is called once; ``reserve`` is as in :class:`Outbound`."""
 
     # uvloop and the parser would otherwise make Python keep all of these in a dict, where each takes longer to find.
     __slots__ = (
@@ -67,8 +64,7 @@ class LeanConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self.patience = KEEPALIVE
         """Seconds for which it is used while idle: half of what the other side keeps it, if it told."""
-        self.sent_unsolicited = False
-        """True once the other side has sent something that was no answer."""
+        self.sent_unsolicited = False  # set once the server has sent bytes that belong to no response
         self._tls = tls
         self._on_close = on_close
         self._reserve = reserve
@@ -85,8 +81,7 @@ class LeanConnection(asyncio.Protocol):
         self._chunks: list[bytes] = []
         self._size = self._reserved = self._received = self._head_size = self._interim = 0
         self._is_sent = self._is_complete = self._has_noted = False
-        self._lines: list[tuple[bytes, bytes]] = []
-        """The header lines or trailers that are coming in."""
+        self._lines: list[tuple[bytes, bytes]] = []  # the header lines or trailers that are coming in
         self._transport: asyncio.Transport  # from connection_made on, before anybody has this object
         self._check_input: Callable[[], list[Any]]
         self._reusable = True
@@ -95,14 +90,13 @@ class LeanConnection(asyncio.Protocol):
         self._timer_context = Context()  # not that of the exchange that sets the timer, which would live as long
 
     def is_usable(self) -> bool:
-        """Tell whether a request may be sent, as far as the loop knows."""
+        """Return whether a request may be sent, as far as the loop knows."""
         return self._reusable and not self._transport.is_closing()
 
     def begin(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> asyncio.Future[Answer]:
-        """Send a request of at most ``timeout`` seconds and return the future of its answer of at most ``max_bytes``.
-        It comes until ``deadline`` by the loop's clock, or is an :class:`OutboundError`. Call
-        :meth:`end` after it. On a kept connection it is sent once all tasks whose turn it is have had it (decision 44).
-        """
+        """Send a request, on a kept connection at the end of this turn of the loop (decision 44). Return the future of
+        its answer, at the latest at ``deadline`` by the loop's clock, or an :class:`OutboundError`. Then call
+        :meth:`end`."""
         answered = self._answered = self._loop.create_future()
         self._max_bytes, self._timeout, self._deadline = max_bytes, timeout, deadline
         self._status = self._size = self._received = self._head_size = self._interim = 0
@@ -116,9 +110,9 @@ class LeanConnection(asyncio.Protocol):
         return answered
 
     def _send(self, request: bytes) -> None:
-        if self._answered is None or self._answered.done():  # nobody waits any more
+        if self._answered is None or self._answered.done():  # it timed out, or was cancelled
             return
-        # The last look: the other side may have closed, or said what nobody asked, and the loop does not know it yet.
+        # The last look: the other side may have closed, or sent unasked bytes, and the loop does not know it yet.
         if not self.is_usable() or self._check_input():
             self._fail(response.EndedUnsent())
         else:
@@ -191,11 +185,8 @@ class LeanConnection(asyncio.Protocol):
         elif exc is None and self._status and _fields(self._headers).keys().isdisjoint(_FRAMING):
             self._finish(answered)  # the end of the connection is the end of the body (RFC 9112 §6.3 rule 8)
         else:
-            self._fail(
-                response.Interrupted("the connection ended before the answer did")
-                if self._is_sent
-                else response.EndedUnsent()
-            )
+            ended = response.Interrupted("the connection ended before the answer did")
+            self._fail(ended if self._is_sent else response.EndedUnsent())
 
     # The parser calls these.
 
@@ -249,7 +240,6 @@ class LeanConnection(asyncio.Protocol):
             self._reusable = self._reusable and self._parser.should_keep_alive()
 
     def _read_noted(self, fields: dict[bytes, bytes]) -> None:
-        """Read what a head says of the body's form and of the connection."""
         if fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             raise response.BadHttp("its transfer encoding is not chunked alone")
         self._coding = fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
@@ -257,7 +247,7 @@ class LeanConnection(asyncio.Protocol):
             self.patience = min(KEEPALIVE, float(told[1]) / 2)
 
     def _will_be_too_large(self) -> bool:
-        """Tell whether the head says that the body is larger than allowed."""
+        """Return whether the head says that the body is larger than allowed."""
         length = _fields(self._headers).get(b"content-length", b"")
         return length.isdigit() and int(length) > self._max_bytes
 

@@ -1,11 +1,8 @@
-"""Look up host names in threads of our own.
+"""Look up host names in daemon threads of our own.
 
-The loop's own look-up shares its threads: with asyncio those of its default executor, where listings are parsed, and
-with uvloop the four of libuv. A few names whose name server does not answer would hold up all others there. And the
-process would wait for them at its end: our threads are daemons, which do not outlive it.
+The loop's look-up shares its few threads with other work: some names whose server does not answer would hold up all of
+it, and the end of the process.
 """
-
-from __future__ import annotations
 
 import asyncio
 import socket
@@ -42,11 +39,8 @@ class Address(NamedTuple):
 
 
 class Resolver:
-    """Resolve names to the addresses that may be connected to.
-
-    The connection is made to exactly these addresses, so a name that resolves differently a moment later (DNS
-    rebinding) gains nothing. A host that is an address is not resolved: code that takes it from strangers checks it.
-    """
+    """Resolve names to the addresses that may be connected to, so that another answer a moment later (DNS rebinding)
+    gains nothing. A host that is an address is not resolved: code that takes it from strangers checks it."""
 
     def __init__(self, reach: Reach | None = None) -> None:
         urls = map(URL, reach.trusted_urls) if reach is not None else ()
@@ -71,7 +65,7 @@ def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[Address
     # Flags: only families that this machine has an address of.
     infos = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
-    # getnameinfo writes a link-local IPv6 address with its scope, and asks nobody for numbers.
+    # getnameinfo writes a link-local IPv6 address with its scope, and looks nothing up for numbers.
     return [Address(info[0], socket.getnameinfo(info[4], numeric)[0]) for info in infos]
 
 

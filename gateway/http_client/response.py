@@ -1,7 +1,5 @@
 """Define the response that each HTTP client of this folder returns, and the errors that it raises."""
 
-from __future__ import annotations
-
 import asyncio
 import select
 from collections.abc import Callable, Mapping
@@ -26,9 +24,7 @@ class OutboundError(Exception):
 
 class ConnectFailed(OutboundError):
     """Raised where a connection failed: refused, no such name, a forbidden address, TLS not trusted by either side.
-
-    With TLS 1.3 the request may have been sent when the server refuses our certificate; the server has not read it.
-    """
+    With TLS 1.3 the request may have been sent when the server refuses our certificate; the server has not read it."""
 
     sent = False
 
@@ -72,7 +68,7 @@ class Answer(Struct):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Return the headers. They are decoded when somebody first asks: for a result nobody does."""
+        """Return the headers, decoded when they are first needed: those of a result never are."""
         if isinstance(self._headers, list):
             self._headers = CIMultiDict(
                 (name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers
@@ -86,16 +82,13 @@ class Answer(Struct):
 
 
 def has_input(transport: asyncio.BaseTransport | None) -> bool:
-    """Tell whether the other side of an idle connection has sent something or closed it, which the loop may not have
-    read yet."""
-    if transport is None or transport.is_closing():
-        return True
-    return bool(input_check(transport)())
+    """Return whether the other side of an idle connection sent or closed, which the loop may not have read yet."""
+    return transport is None or transport.is_closing() or bool(input_check(transport)())
 
 
 def input_check(transport: asyncio.BaseTransport) -> Callable[[], list[Any]]:
-    """Return a function for one open connection: what it returns is empty unless the other side has sent something or
-    closed it. It may not be called once the transport closes, for the descriptor may then be another's."""
+    """Return a function for one open connection that returns nothing unless the other side has sent something or closed
+    it. It may not be called once the transport closes, for the descriptor may then be another's."""
     descriptor = transport.get_extra_info("socket").fileno()
     if not hasattr(select, "poll"):  # Windows, where select takes any number
         return lambda: select.select([descriptor], [], [], 0)[0]

@@ -1,11 +1,8 @@
 """Send requests over a hardened aiohttp session: to issuers, through proxies, and where a service wants HTTP Digest.
 
-No redirects are followed (a credential must reach one origin alone), no cookies are kept, the environment's proxies
-are ignored, sizes are capped after decompression and the whole exchange has a deadline. What aiohttp raises becomes
-an :class:`OutboundError` here.
+No redirects are followed (a credential must reach one origin alone), no cookies kept, no proxies of the environment
+used; sizes are capped after decompression. What aiohttp raises becomes an :class:`OutboundError`.
 """
-
-from __future__ import annotations
 
 import asyncio
 import math
@@ -56,14 +53,9 @@ _EXCHANGE: Final[ContextVar[_Exchange]] = ContextVar("exchange")
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Record when an exchange gets its connection: until then no byte of it was sent. And do not use a kept connection
-    that the other side has closed, or on which it sent what nobody asked for.
-
-    aiohttp notices a close when the loop reads it, which may be a moment too late: then the request would be written,
-    and nobody could say whether it took effect. What was sent unasked it would take for the next answer.
-
-    ``connect`` belongs to aiohttp's documented connectors, but its arguments do not: they are passed through.
-    """
+    """Record when an exchange gets its connection: until then no byte of it was sent. Use no kept connection that was
+    closed, which aiohttp may notice only after the request was written, or that has unasked bytes, which it would take
+    for the next answer. The arguments of ``connect`` are not documented, and are passed through."""
 
     def __init__(self, **knobs: Any) -> None:
         super().__init__(**knobs)
@@ -84,11 +76,8 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class Outbound:
-    """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``, and passes through
-    ``middlewares``. Make it and close it in the loop that uses it.
-
-    ``reserve`` is asked before bytes of an answer are kept, and gets them back, as a negative number, once all are
-    read."""
+    """Hold a pool of at most ``connections``, 0 for any number. Every request gets ``headers``. ``reserve`` is asked
+    before bytes of an answer are kept, and gets them back, as a negative number, once all are read."""
 
     def __init__(
         self,

@@ -1,7 +1,5 @@
 """TLS towards other servers: which files it takes, and why it failed, in words that name the knob and no host."""
 
-from __future__ import annotations
-
 import re
 import ssl
 from dataclasses import dataclass
@@ -19,8 +17,7 @@ CERTIFICATE_ALERT: Final = re.compile("ALERT_.*CERTIFICATE|ALERT_UNKNOWN_CA|ALER
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Name PEM files; without them, the system's CAs are trusted and there is no client certificate. Errors mention
-    ``ca_knob`` and ``cert_knob``; ``cert_knob`` is None where the settings have no client certificate."""
+    """Name PEM files, else the system's CAs count, without a client certificate. Errors mention the knobs."""
 
     ca: str | None = None
     cert: str | None = None
@@ -29,8 +26,7 @@ class TlsFiles:
     cert_knob: str | None = None
 
     def certificate_end(self) -> float | None:
-        """Return the Unix time at which the client certificate ends, None without one, or where it cannot be read:
-        :meth:`context` says why."""
+        """Return the Unix time at which the client certificate ends, None without a readable one."""
         if self.cert is None:
             return None
         try:

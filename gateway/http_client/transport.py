@@ -1,7 +1,5 @@
 """Define the interface of the HTTP clients towards a service, and choose among them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -14,10 +12,7 @@ from gateway.settings import ServiceSettings
 
 
 class Transport(Protocol):
-    """Exchange requests and responses over HTTP. Implementations raise :class:`OutboundError` alone.
-
-    :class:`LeanTransport` is the usual one; :class:`Outbound` (aiohttp) serves proxies, :class:`Lanes` HTTP Digest.
-    """
+    """Exchange requests over HTTP: :class:`LeanTransport`, :class:`Outbound` for proxies, :class:`Lanes` for Digest."""
 
     async def request(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
@@ -34,8 +29,7 @@ def open_transport(
     *,
     digest: bool,
 ) -> LeanTransport | Outbound | Lanes:
-    """Return the HTTP client towards a backend. With ``digest`` it has a lane for each connection; else the
-    queue in front of it bounds the connections. ``reserve`` is as for :class:`Outbound`."""
+    """Return the client towards a backend, with ``digest`` of a lane for each connection, else without a bound."""
     backend = settings.backend
     user, password = backend.credentials.user, backend.credentials.password
     if not digest or user is None or password is None:

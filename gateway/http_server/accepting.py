@@ -1,11 +1,8 @@
 """Listen on a port and accept connections, under asyncio and uvloop alike.
 
-uvloop's own server accepts one connection in a turn of the event loop, so of many that come at once the last ones wait
-long. Without free descriptors it closes connections without a word. Here up to :data:`_AT_ONCE` are accepted in a turn.
-Without free descriptors they wait in the kernel's queue, the log says so, and accepting is tried again.
+uvloop's own server accepts one connection in a turn of the event loop, and closes them silently without descriptors.
+Here up to :data:`_AT_ONCE` are accepted in a turn; without descriptors they wait in the kernel, and the log says so.
 """
-
-from __future__ import annotations
 
 import asyncio
 import errno
@@ -33,17 +30,16 @@ _BACKLOG: Final = 4096
 _AT_ONCE: Final = 128
 _PAUSE: Final = 1.0  # seconds
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_REMEDY: Final = "raise the limit of open files (ulimit -n), or lower server.max_connections"
 _UNSENT: Final = 128 * 1024
-"""Bytes that the kernel may hold for a client beyond those on their way. Its default is megabytes, which are not
-counted here."""
+"""Bytes that the kernel may hold for a client beyond those on their way. Its default is megabytes, uncounted."""
 _MAX_REQUEST: Final = 64 * 1024
 
 log = structlog.get_logger()
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
-    """Return a bound socket for each address of a host; an :class:`Acceptor` makes them listen. Raise :class:`OSError`
-    if one cannot be bound."""
+    """Return a bound socket for each address of a host, none of which listens yet. Raise :class:`OSError`."""
     resolve = asyncio.get_running_loop().getaddrinfo
     try:
         found = await resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -68,8 +64,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def bind_beside(sockets: Sequence[socket.socket]) -> list[socket.socket]:
-    """Return sockets at the same addresses. The kernel gives each new connection to one of those that listen there, by
-    a hash of its addresses and ports (SO_REUSEPORT, Linux). Raise :class:`OSError` if that is not possible."""
+    """Return sockets at the same addresses, which share connections (SO_REUSEPORT, Linux). Raise :class:`OSError`."""
     for bound in sockets:
         # After it is bound, not before: so that :func:`bind` fails where another program listens.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -99,12 +94,8 @@ def _bound(family: int, address: Any, shares: bool = False) -> socket.socket:
 
 
 class Acceptor:
-    """Listen on the bound ``sockets`` of a port until :meth:`close`. Each connection is a
-    :class:`Connection` of ``serving``.
-
-    ``spare`` descriptors are held open. One is closed for a connection that finds no other, and opened again later: so
-    the admin port responds while the process has no other descriptors.
-    """
+    """Accept the connections of ``serving`` on bound ``sockets`` until :meth:`close`. ``spare`` descriptors are held
+    open: one is closed for a connection that finds no other, so that the admin port always responds."""
 
     def __init__(
         self,
@@ -129,10 +120,6 @@ class Acceptor:
             listening.listen(_BACKLOG)
         self._fill_spare()
         self._resume()
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else "paused" if self._resuming else "accepting"
-        return f"<Acceptor of port {self.port}, {state}, {self._limit!r}>"
 
     async def close(self) -> None:
         """Accept no more connections. Return once every accepted one has its protocol."""
@@ -169,18 +156,15 @@ class Acceptor:
             self._loop.add_reader(listening, self._accept_waiting, listening)
 
     def _pause(self, error: OSError) -> None:
-        """Leave new connections in the kernel's queue for a while: else the loop would try again without a pause."""
+        """Leave new connections in the kernel's queue, or the loop would try again without a pause."""
         for listening in self._sockets:
             self._loop.remove_reader(listening)
         self._resuming = self._loop.call_later(_PAUSE, self._resume)
         if not self._exhausted:
             self._exhausted = True
+            reason = os.strerror(error.errno or 0).lower()
             log.error(
-                "no connection can be accepted",
-                port=self.port,
-                reason=os.strerror(error.errno or 0).lower(),
-                open=self._limit.open,
-                remedy="raise the limit of open files (ulimit -n), or lower server.max_connections",
+                "no connection can be accepted", port=self.port, reason=reason, open=self._limit.open, remedy=_REMEDY
             )
 
     def _accept_waiting(self, listening: socket.socket) -> None:
@@ -264,9 +248,7 @@ def _refuse(accepted: socket.socket, response: bytes) -> None:
     accepted.close()
 
 
-# Open and close ports: accept connections, and let running requests finish before the end.
-_CANCEL_TIMEOUT: Final = 1.0
-"""Seconds for requests to end once they are cancelled."""
+_CANCEL_TIMEOUT: Final = 1.0  # seconds for requests to end once they are cancelled
 
 
 @dataclass(frozen=True)
@@ -274,35 +256,26 @@ class Port:
     """An open port. ``number`` is the bound one, also where port 0 was asked for."""
 
     number: int
-    _serving: Serving
-    _acceptor: Acceptor
+    serving: Serving
+    acceptor: Acceptor
     _shutdown_timeout: float
-
-    @property
-    def bytes_ahead(self) -> int:
-        """Return the bytes that clients sent ahead of responses."""
-        return self._serving.ahead.bytes
 
     def encrypt(self, tls: ssl.SSLContext) -> None:
         """Encrypt the next connections with this."""
-        self._serving.tls = tls
-
-    def borrow(self, sockets: Sequence[socket.socket]) -> None:
-        """Accept from these sockets, too, until the next call."""
-        self._acceptor.borrow(sockets)
+        self.serving.tls = tls
 
     def drain(self) -> None:
         """Serve on, but close each connection after its next response, which says so (RFC 9112 §9.6)."""
-        self._serving.is_draining = True
-        for connection in self._serving.connections:
+        self.serving.is_draining = True
+        for connection in self.serving.connections:
             connection.is_draining = True
 
     async def close(self) -> None:
         """Accept no more connections, let running requests finish, and close all."""
         self.drain()
-        await self._acceptor.close()
+        await self.acceptor.close()
         await asyncio.sleep(0)  # lets requests that have arrived start
-        connections: set[Connection] = self._serving.connections
+        connections: set[Connection] = self.serving.connections
         running = [ended for connection in tuple(connections) if (ended := connection.finish()) is not None]
         if running:
             await asyncio.wait(running, timeout=self._shutdown_timeout)
@@ -315,8 +288,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limit what the clients of a port may cost. ``shutdown_timeout`` and ``write_timeout`` are seconds, ``spare`` is
-    the number of descriptors that the port keeps for itself."""
+    """Limit what the clients of a port may cost. Time-outs are seconds; ``spare`` descriptors are the port's own."""
 
     shutdown_timeout: float
     write_timeout: float

@@ -1,10 +1,4 @@
-"""Serve one connection of a client: read its requests, send the responses one after the other, and end it.
-
-What a client can cost is limited: the time to send a head (:data:`HEAD_TIMEOUT`) and a body (``BODY_TIMEOUT``), the
-time to read a response (``write_timeout``), and what it sends ahead of responses (RFC 9112 §9).
-"""
-
-from __future__ import annotations
+"""Serve one connection of a client: read its requests, send the responses one after the other, and end it."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,16 +15,14 @@ HEAD_TIMEOUT: Final = 10.0
 """Seconds for the head of a request to arrive, from the connection or from its first byte on."""
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _LINGERING: Final = 10.0
-"""Seconds to read bytes that are not needed: closing a connection with unread bytes resets it, and the client may lose
-the response."""
+"""Seconds to read unneeded bytes: closing with unread bytes is a reset, and the client may lose the response."""
 _MAX_DROPPED: Final = 16 * 1024 * 1024  # bytes that are read in that time at most
 _FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Serve one connection: the :class:`~gateway.http_server.request.ClientConnection` of its requests. ``task`` runs
-    the handler of the current request; there is one at most."""
+    """Serve one connection, the ``ClientConnection`` of its requests. ``task`` runs the current request's handler."""
 
     __slots__ = (
         "_behind", "_deadline", "_dropped", "_ended", "_has_eof", "_is_last", "_is_paused", "_loop", "_on_lost",
@@ -110,8 +102,7 @@ class Connection(asyncio.BufferedProtocol):
             self._read(data)
 
     def eof_received(self) -> bool:
-        """Keep the connection open for writing: a client that sends no more may still wait for its response. Of several
-        pipelined requests only the running one gets a response (RFC 9112 §9.3.2: clients may repeat the others)."""
+        """Keep the connection open for the running response; pipelined requests may be repeated (RFC 9112 §9.3.2)."""
         self._has_eof = True
         self._drop_ahead()
         self._loop.call_soon(self._after_eof)  # a request that came with it has been started by then
@@ -181,7 +172,6 @@ class Connection(asyncio.BufferedProtocol):
             request.fail(error)
 
     def _drop_ahead(self) -> None:
-        """Drop the requests that were sent ahead, and read no more."""
         self._stopped_reading = self._is_last = True
         self._behind = b""
         if self._reader is not None:
@@ -206,7 +196,6 @@ class Connection(asyncio.BufferedProtocol):
     # Send responses.
 
     def _begin(self, request: HttpRequest) -> None:
-        """Start the handler of a request whose head was read."""
         if self._is_last or self._stopped_reading:
             return
         self._stopped_reading = request.fault is not None
@@ -338,8 +327,7 @@ class Connection(asyncio.BufferedProtocol):
             self._loop.call_later(_FIRST_PROBE, self._probe, request, _NEXT_PROBE)
 
     def _probe(self, request: HttpRequest, wait: float) -> None:
-        """Find out whether the client still listens: a closed socket responds to data with a reset, which ends the
-        call. The data is an interim response. It is sent again because the reset shows only at the next write."""
+        """Send interim responses: a closed socket answers with a reset, which the next write shows."""
         if self.task is None or self.transport.is_closing():
             return
         if request.is_stream:

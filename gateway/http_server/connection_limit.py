@@ -1,8 +1,7 @@
 """Limit the open connections of a port, and how many of them one address may have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
@@ -20,26 +19,22 @@ except ImportError:  # Windows
 SHARE: Final = 4
 SHARE_FROM_HALF: Final = 16
 """One address may have one connection in four; once half of all are open, one in sixteen (decision 30)."""
-_LOOKED_AT: Final = 16
-"""Networks, and connections of each, that are searched for an idle one."""
+_LOOKED_AT: Final = 16  # networks, and connections of each, that are searched for an idle one
 _REMEDY: Final = "raise the knob, or look who holds them"
 _SHARE_REMEDY: Final = "if this is a reverse proxy, name it in server.trusted_proxies"
 
 
+@dataclass(slots=True, eq=False)
 class Place:
     """Hold the place of one connection, once there is one; ``network`` is "" for a trusted proxy's."""
 
-    __slots__ = ("connection", "network")
-
-    def __init__(self, network: str) -> None:
-        self.network = network
-        self.connection: Connection | None = None
+    network: str
+    connection: Connection | None = None
 
 
 class ConnectionLimit:
-    """Count connections: at most ``most``, and of one network a share of that. An address that ``trusts`` is a proxy's,
-    with the connections of many clients, so it has no share. At the maximum, an idle connection of the largest network
-    is closed to make room for another network."""
+    """Count connections: at most ``most``, and of one network a share of that, unless it ``trusts`` the address as a
+    proxy's. At the maximum, an idle connection of the largest network makes room for another network."""
 
     def __init__(self, most: int, trusts: Callable[[str], bool]) -> None:
         self.most = most
@@ -50,17 +45,13 @@ class ConnectionLimit:
         """The networks by how many connections they have: so the largest are found without looking at all."""
         self._log = RefusalLog("connections", "server.max_connections")
 
-    def __repr__(self) -> str:
-        return f"<ConnectionLimit {self.open} of {self.most}, {len(self._places)} networks>"
-
     @property
     def share(self) -> int:
-        """Return how many connections a network may have now."""
+        """Return how many connections fit beside open files and ``reserved`` ones: at least half of what is left."""
         return max(1, self.most // (SHARE if self.open < self.most // 2 else SHARE_FROM_HALF))
 
     def enter(self, address: str) -> Place:
-        """Count a connection from an address, and return its place, for :meth:`leave` at its end. Raise
-        :class:`Overloaded` if there are too many."""
+        """Count a connection, and return its place for :meth:`leave`. Raise :class:`Overloaded` beyond the limit."""
         place = Place("" if self._trusts(address) else network_of(address))
         held = len(self._places.get(place.network, ()))
         if place.network and held >= self.share:
@@ -78,7 +69,6 @@ class ConnectionLimit:
         return place
 
     def leave(self, place: Place) -> None:
-        """Count the end of a connection, once."""
         place.connection = None
         if place.network:
             places = self._places.get(place.network, {})
@@ -101,8 +91,7 @@ class ConnectionLimit:
             del self._places[network]
 
     def _close_idle(self, more_than: int) -> bool:
-        """Close an idle connection of a network with more than ``more_than`` connections. Return whether there was one.
-        The largest networks are searched first, and in each the connections that were not looked at for longest."""
+        """Return whether an idle connection, of the largest network with more than ``more_than``, was closed."""
         counts = sorted((count for count in self._by_count if count > more_than), reverse=True)
         for network in list(islice(chain.from_iterable(map(self._by_count.__getitem__, counts)), _LOOKED_AT)):
             for place in list(islice(self._places[network], _LOOKED_AT)):
@@ -114,9 +103,7 @@ class ConnectionLimit:
         return False
 
 
-# Let the process open as many files and sockets as the system allows, and find how many are left for connections.
-_WINDOWS: Final = 512
-"""Sockets that ``select`` takes there. There is no other loop with ``add_reader``."""
+_WINDOWS: Final = 512  # sockets that select takes there. There is no other loop with add_reader.
 _OPEN: Final = (Path("/proc/self/fd"), Path("/dev/fd"))
 
 
@@ -136,11 +123,7 @@ def raise_limit() -> int | None:
 
 def connections_that_fit(limit: int, reserved: int) -> int:
     """Return how many connections a ``limit`` of open files leaves room for, beside the files that are open now and
-    ``reserved`` ones. Where the limit is so low that this is little, it is half of what is not open yet."""
-    left = limit - _count_open()
-    return max(left - reserved, left // 2, 1)
-
-
-def _count_open() -> int:
+    ``reserved`` ones: at least half of what is not open yet."""
     folder = next((folder for folder in _OPEN if folder.is_dir()), None)
-    return sum(1 for _ in folder.iterdir()) if folder else 0
+    left = limit - (len([*folder.iterdir()]) if folder else 0)
+    return max(left - reserved, left // 2, 1)

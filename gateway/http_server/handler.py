@@ -1,7 +1,5 @@
 """Call the handler of a port, and hold what the connections of the port share."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections import deque
@@ -16,13 +14,10 @@ from gateway.http_server.request import HTTP10, HttpRequest
 from gateway.http_server.response import Response, StreamedResponse
 from gateway.telemetry.sampling import Sampler
 
-# Limit what the clients of a port send ahead of responses, and how many connections are read in one turn.
 _PART: Final = 8
 """Bytes sent ahead may take an eighth of ``server.max_buffered``: less than what makes new calls be refused."""
-_ENOUGH: Final = 7 / 8
-"""The part of that which is left once room was made. So it is made seldom."""
-_FREE: Final = 4 * 1024
-"""Bytes of each connection that are not counted."""
+_ENOUGH: Final = 7 / 8  # the part of that which is left once room was made. So it is made seldom.
+_FREE: Final = 4 * 1024  # bytes of each connection that are not counted
 TURNS: Final = 16
 """Connections that are read in one turn of the event loop, and as many that waited for theirs."""
 _NO_ROOM: Final = "The gateway holds too much of what was not sent to its end; it was not run, so it is safe to repeat"
@@ -33,13 +28,9 @@ log = structlog.get_logger()
 
 
 class SentAhead:
-    """Limit the bytes that the clients of a port send before the handler reads them: requests behind a running one,
-    incomplete heads, unread bodies. All of them count as held bytes, and may take a part of that maximum. Beyond it,
-    the connections that have sent most are ended.
-
-    Also give turns: a few connections are read in each turn of the event loop, so that the requests of thousands delay
-    no other.
-    """
+    """Limit the bytes that clients send before the handler reads them (requests behind a running one, incomplete heads,
+    unread bodies) to a part of the held bytes. Beyond it, the connections that have sent most are ended. Also give
+    turns: a few connections are read in each turn of the loop, so that the requests of thousands delay no other."""
 
     def __init__(self, held: HeldBytes) -> None:
         self.bytes = 0
@@ -69,8 +60,7 @@ class SentAhead:
         self._waiting.append(connection)
 
     def count(self, connection: Any, size: int) -> None:
-        """Count the bytes that a connection holds now. A few bytes of each are free, so that a head in two parts always
-        finds room."""
+        """Count the bytes that a connection holds now. A few are free, so that a head in two parts finds room."""
         size = size if size > _FREE else 0
         more, connection.counted = size - connection.counted, size
         if size:
@@ -156,7 +146,7 @@ class Serving:
             return self.handler.refusal(request, _UNEXPECTED)
         response = await self.handler(request)
         if expected and not request.is_whole:
-            request.keep_alive = False  # nobody can tell whether the body still comes
+            request.keep_alive = False  # the body may still come, or not
         return response
 
     def failure(self, request: HttpRequest, error: Exception) -> Response:
@@ -167,6 +157,5 @@ class Serving:
 
     def log_malformed(self, **why: str) -> None:
         """Log that malformed HTTP or TLS is refused. Lines are sampled: a flood of garbage must not fill the disk."""
-        more = self._malformed.admit()
-        if more is not None:
+        if (more := self._malformed.admit()) is not None:
             log.warning("malformed HTTP refused", **why, **more)

@@ -1,7 +1,4 @@
-"""Limit the memory held by requests and responses: bodies and what is made of them, responses being read from backends,
-and those that clients have not read yet."""
-
-from __future__ import annotations
+"""Limit the memory held by bodies, by responses being read from backends, and by those that clients have not read."""
 
 import asyncio
 import ctypes
@@ -12,36 +9,29 @@ from typing import Final
 from gateway.errors import Overloaded
 from gateway.http_server.refusal_log import RefusalLog
 
-_SHARE: Final = 4
-"""One caller may hold a quarter of the maximum, so that one alone makes no other wait (decision 30)."""
+_SHARE: Final = 4  # one caller may hold a quarter of the maximum, so that one alone makes no other wait (decision 30)
 _FULL: Final = 7 / 8
 """The part of the maximum from which only callers that hold nothing are let in. The rest is for their responses."""
 _OVER: Final = 17 / 16
 """How much of the maximum such callers may fill. Small responses need no room: they are read at once."""
 _LARGE: Final = 5 / 8
 """The part of the maximum for the values of large bodies and results. So calls with small ones go on."""
-_SMALL: Final = 32 * 1024
-"""Bytes of one body or result for which there is always room, once a call is let in."""
+_SMALL: Final = 32 * 1024  # bytes of one body or result for which there is always room, once a call is let in
 _RETRY_AFTER: Final = 5
 _UNSENT: Final = "; the call was not sent, so it is safe to repeat"
 _OTHERS: Final = f"The gateway holds too many answers and bodies of slow clients{_UNSENT}"
 _YOURS: Final = f"Too many of your answers and bodies are held: read or send faster{_UNSENT}"
 _REMEDY: Final = "raise the knob if the memory allows it, or look whose clients are slow"
-_MUCH: Final = 2 * 1024 * 1024
-"""Bytes from which it is worth it: less is soon used again."""
-_LITTLE: Final = 1 / 4
-"""The part of the highest number that was held, below which most of it is free."""
-_DELAY: Final = 4.0
-"""Seconds until memory is given back, so that collections take a hundredth of the time at most."""
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
-"""Function of glibc; it does nothing elsewhere."""
+_MUCH: Final = 2 * 1024 * 1024  # bytes from which it is worth it: less is soon used again
+_LITTLE: Final = 1 / 4  # the part of the highest number that was held, below which most of it is free
+_DELAY: Final = 4.0  # seconds until memory is given back, so that collections take a hundredth of the time at most
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)  # function of glibc; it does nothing elsewhere
 
 
 class HeldBytes:
-    """Count bytes in memory: large responses while they are read from backends, bodies until they are whole, the values
-    of requests until these end, and response bytes that the kernel did not accept, until the client has read them or
-    its connection is closed. ``most`` is ``server.max_buffered``, ``most_large`` the maximum of large bodies and
-    results, ``share`` that of one caller. Hot paths may change :attr:`bytes` directly."""
+    """Count bytes in memory: large responses while they are read from backends, bodies until they are whole, values of
+    requests until these end, and response bytes that the kernel did not accept. ``most`` is ``server.max_buffered``,
+    ``most_large`` the part of large bodies and results, ``share`` of one caller. Hot paths may change :attr:`bytes`."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -49,27 +39,14 @@ class HeldBytes:
         self.most_large = int(most * _LARGE)
         self._full = int(most * _FULL)
         self.share = most // _SHARE
-        self._by_owner: Counter[str] = Counter()
+        self.by_owner: Counter[str] = Counter()  # bytes of callers' bodies, and of responses that wait for them
         self._log = RefusalLog("calls", "server.max_buffered")
         self._log_large = RefusalLog("large bodies and results", "server.max_buffered")
         self._freed = FreedMemory()
 
-    def __repr__(self) -> str:
-        return f"<HeldBytes {self.bytes} of {self.most} bytes, {len(self._by_owner)} callers>"
-
-    @property
-    def waiting(self) -> int:
-        """Return the bytes of responses that wait for clients, and of their bodies."""
-        return self._by_owner.total()
-
-    @property
-    def callers(self) -> int:
-        """Return how many callers hold bytes."""
-        return len(self._by_owner)
-
     def check(self, owner: str) -> None:
         """Raise :class:`Overloaded` if too much is held, by all or by this owner; never while it is below ``share``."""
-        own = self._by_owner[owner]
+        own = self.by_owner[owner]
         if self.bytes >= self._full and (own or self.is_over(0)):
             self._log.count("", self.most, _REMEDY)
             raise Overloaded(_OTHERS, retry_after=_RETRY_AFTER)
@@ -81,13 +58,12 @@ class HeldBytes:
         return self.bytes + size >= self.most * _OVER
 
     def take(self, owner: str, size: int, own: int, *, is_text: bool) -> bool:
-        """Count ``size`` more bytes of a request of ``owner`` that holds ``own`` already. Return False, and count
-        nothing, if there is no room. One request alone may hold more than its caller's share."""
+        """Count ``size`` more bytes of a request that holds ``own``, or return False. One alone may exceed a share."""
         if is_text:
             if self.bytes + size > self.most:
                 return False
         elif own + size > _SMALL:
-            of_owner = self._by_owner[owner]
+            of_owner = self.by_owner[owner]
             if self.bytes + size > self.most_large or (of_owner != own and of_owner + size > self.share):
                 return False
         self.add(owner, size)
@@ -95,7 +71,7 @@ class HeldBytes:
 
     def no_room(self, owner: str) -> Overloaded:
         """Return the error for a body if there is no room for it."""
-        if self._by_owner[owner] >= self.share // 2:
+        if self.by_owner[owner] >= self.share // 2:
             return Overloaded(_YOURS, retry_after=_RETRY_AFTER)
         self._log_large.count("", self.most_large, _REMEDY)
         return Overloaded(f"The gateway holds too many large bodies and results{_UNSENT}", retry_after=_RETRY_AFTER)
@@ -112,8 +88,7 @@ class HeldBytes:
         return True
 
     def reserve_listing(self, size: int) -> bool:
-        """Like :meth:`reserve`, for a listing. While little else is held, it may take more than there is: without it
-        there are no tools."""
+        """Like :meth:`reserve`, for a listing. It may exceed the maximum while little else is held: else no tools."""
         if size > 0 and self.bytes <= self.share:
             self.bytes += size
             return True
@@ -123,7 +98,7 @@ class HeldBytes:
         """Count ``size`` bytes that begin to wait for ``owner``."""
         self.bytes += size
         self._freed.note(self.bytes)
-        self._by_owner[owner] += size
+        self.by_owner[owner] += size
 
     def remove(self, owner: str, size: int) -> None:
         """Count the end of what :meth:`add` or :meth:`take` counted."""
@@ -131,21 +106,19 @@ class HeldBytes:
         self._freed.note(self.bytes)
         self._log.note("", self.bytes, self._full)
         self._log_large.note("", self.bytes, self.most_large)
-        self._by_owner[owner] -= size
-        if not self._by_owner[owner]:
-            del self._by_owner[owner]
+        self.by_owner[owner] -= size
+        if not self.by_owner[owner]:
+            del self.by_owner[owner]
 
 
 class FreedMemory:
-    """Give memory back to the system when most of what was held is free. The C library would keep it, and the process
-    may never need it again."""
+    """Give memory back to the system when most of what was held is free: the C library would keep it."""
 
     def __init__(self) -> None:
         self._most = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, held: int) -> None:
-        """Note how many bytes are held now."""
         if held > self._most:
             self._most = held
         elif self._most > _MUCH and held < self._most * _LITTLE and self._timer is None:

@@ -1,7 +1,4 @@
-"""Log refused clients: one line when refusals begin and one when they end, not one for each client. Of thousands of
-addresses a few are named."""
-
-from __future__ import annotations
+"""Log refused clients: a line when refusals begin and one when they end. Of thousands of addresses a few are named."""
 
 from typing import Final
 
@@ -10,8 +7,7 @@ import structlog
 from gateway.telemetry.sampling import Sampler
 
 _NAMED: Final = 10
-_SECONDS: Final = 10.0
-"""At most so many addresses are named in so many seconds."""
+_SECONDS: Final = 10.0  # at most so many addresses are named in so many seconds
 _ROOM_AGAIN: Final = 0.9
 """The part of a maximum below which refusals count as over. A number near its maximum must not fill the log."""
 
@@ -19,8 +15,7 @@ log = structlog.get_logger()
 
 
 class RefusalLog:
-    """Log the refusals of one kind. ``what`` is refused, for example "connections", and ``knob`` sets the maximum. A
-    key says whose maximum is reached, "" for that of all clients together."""
+    """Log refusals of ``what``, whose maximum is ``knob``. A key says whose maximum it is, "" for that of all."""
 
     def __init__(self, what: str, knob: str) -> None:
         self._what = what
@@ -28,9 +23,6 @@ class RefusalLog:
         self._refused: dict[str, int] = {}
         self._named: set[str] = set()
         self._sampler = Sampler(_NAMED, _SECONDS)
-
-    def __repr__(self) -> str:
-        return f"<RefusalLog of {self._what}, {self._refused}>"
 
     def count(self, key: str, most: int, remedy: str) -> None:
         """Count a refusal, and log the first one."""

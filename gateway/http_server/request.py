@@ -1,7 +1,5 @@
 """Hold one request of a client: its head, and its body as it comes (RFC 9112 §3, §6)."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import cached_property
 from typing import Final, Protocol
@@ -17,8 +15,7 @@ _NO_QUERY: Final[MultiMapping[str]] = CIMultiDict()
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _MAX_UNREAD: Final = 32 * 1024
 """Bytes of a body that may wait until the handler reads them. Beyond them, reading from the client pauses."""
-_PART: Final = 48
-"""Bytes that Python takes for each part of a body beside its text: chunks may have a byte each."""
+_PART: Final = 48  # bytes that Python takes for each part of a body beside its text: chunks may have a byte each
 
 
 class ClientConnection(Protocol):
@@ -40,7 +37,7 @@ class ClientConnection(Protocol):
     def resume_reading(self) -> None: ...
 
     def count_ahead(self) -> None:
-        """Count anew what the client has sent and nobody has read."""
+        """Count anew what the client has sent, and what was not read yet."""
         ...
 
     async def drain(self) -> None:
@@ -49,10 +46,8 @@ class ClientConnection(Protocol):
 
 
 class HttpRequest:
-    """Hold one request. ``version`` is "1.1" or "1.0", ``keep_alive`` whether the client wants the connection to go on
-    after the response. ``is_whole`` tells whether all of the body has come, ``response_begun`` whether a part of the
-    response was sent, ``response_sent`` whether all of it was.
-    """
+    """Hold one request. ``version`` is "1.1" or "1.0", ``keep_alive`` whether the connection goes on after the
+    response, ``is_whole`` whether all of the body has come."""
 
     __slots__ = (
         "__dict__",  # of the cached URL, which most requests need not have
@@ -76,8 +71,7 @@ class HttpRequest:
         self.version = version
         self.headers = headers
         self.keep_alive = keep_alive
-        self.fault: MalformedHttp | None = None
-        """Fault of its framing. A request with a fault is refused."""
+        self.fault: MalformedHttp | None = None  # fault of its framing. A request with a fault is refused.
         self.is_begun = self.is_whole = self.is_stream = self.response_begun = self.response_sent = False
         self._parts: list[bytes] = []
         self.unread = 0
@@ -89,13 +83,9 @@ class HttpRequest:
         else:
             self.path, self.safe_path = self.url.path, self.url.path_safe
 
-    def __repr__(self) -> str:
-        return f"<HttpRequest {self.method} {self.path[:100]!r}>"
-
     @cached_property
     def url(self) -> URL:
-        """Return the target as a URL; its parts are encoded as they came. Raise :class:`MalformedHttp` if it is not a
-        URL (RFC 9112 §3.2)."""
+        """Return the target as a URL, encoded as it came. Raise :class:`MalformedHttp` (RFC 9112 §3.2)."""
         target = self.target
         try:
             if self.method == "CONNECT":
@@ -120,8 +110,7 @@ class HttpRequest:
 
     @property
     def host(self) -> str:
-        """Return the host that the target names, else the Host header (RFC 9112 §3.2.2). HTTP/1.0 may have neither:
-        then return the address to which the client is connected."""
+        """Return the target's host, else the Host header (RFC 9112 §3.2.2), else, in HTTP/1.0, our own address."""
         host = self.headers.get("Host")
         if self.target[:1] != "/":
             host = self.url.raw_authority or host
@@ -133,7 +122,6 @@ class HttpRequest:
     # The body.
 
     def feed(self, part: bytes) -> None:
-        """Add a part to the body."""
         if self._is_dropped:
             return
         self._parts.append(part)
@@ -181,8 +169,7 @@ class HttpRequest:
 
     async def read(self) -> bytes:
         """Return the next part of the body as soon as there is one, ``b""`` after the last. Raise
-        :class:`ConnectionResetError` if the rest does not come, :class:`~gateway.errors.Overloaded` if there is no room
-        for it."""
+        :class:`ConnectionResetError` if the rest does not come, :class:`~gateway.errors.Overloaded` without room."""
         while not self._parts and not self.is_whole:
             if self._broken is not None:
                 raise self._broken
@@ -194,10 +181,7 @@ class HttpRequest:
         return self.take()
 
     def ask_for_body(self) -> None:
-        """Send 100 Continue if the client waits for it before it sends the body (RFC 9110 §10.1.1).
-
-        Call it once the head is accepted: a client that is refused need not send its body.
-        """
+        """Send 100 Continue if the client waits for it (RFC 9110 §10.1.1), once the head is accepted."""
         if self.version != HTTP10 and "Expect" in self.headers:
             self.send_interim()
 

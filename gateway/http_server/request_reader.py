@@ -1,7 +1,5 @@
 """Read the requests of one connection from its bytes (RFC 9112), and refuse what two readers may read differently."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -43,9 +41,9 @@ _CHUNKED: Final = -1
 
 
 class RequestReader:
-    """Read the requests of one client, one at a time. ``begin`` is called with each of them once its head is read,
-    ``end`` if a body becomes whole after the response. ``half`` is the beginning of an incomplete head: the parser is
-    fed whole heads, and nothing behind the end of a request, so that clients fill little memory."""
+    """Read the requests of one client. ``begin`` is called with each once its head is read, ``end`` if a body becomes
+    whole after the response. The parser is fed whole heads, and nothing behind the end of a request, so that clients
+    fill little memory; ``half`` is the beginning of an incomplete head."""
 
     __slots__ = (
         "_begin", "_connection", "_end", "_expects_head", "_head", "_left", "_line", "_names", "_parser", "_skips",
@@ -69,8 +67,7 @@ class RequestReader:
         self._unfinished = 0  # bytes of a chunked body since its last part
         self._skips = False
         self.half = b""
-        self.request: HttpRequest | None = None
-        """The request whose body is not whole yet."""
+        self.request: HttpRequest | None = None  # the request whose body is not whole yet
 
     @property
     def held(self) -> int:
@@ -209,8 +206,8 @@ class RequestReader:
 
 
 def _first_line(head: bytes) -> tuple[str, str, str]:
-    """Return method, target and version. Raise :class:`MalformedHttp` unless one blank is between them, and where the
-    target has a fragment (RFC 9112 §3). The parser judges the rest: it accepts ASCII alone."""
+    """Return method, target and version. Raise :class:`MalformedHttp` unless one blank is between them, and for a
+    fragment (RFC 9112 §3). The parser judges the rest: it accepts ASCII alone."""
     parts = head.split(b" ", 2)
     if len(parts) == 3:
         method, target, rest = parts
@@ -225,8 +222,7 @@ def _first_line(head: bytes) -> tuple[str, str, str]:
 
 
 def _headers(names: list[bytes], values: list[bytes]) -> tuple[CIMultiDict[str], bool]:
-    """Return the headers of a request, and whether none of them tells how its body is sent but Content-Length. Raise
-    :class:`MalformedHttp`."""
+    """Return the headers, and whether only Content-Length says how the body is sent. Raise :class:`MalformedHttp`."""
     # No line feed is in them. One text is decoded and parted in a fifth of the time of many small ones.
     named, joined = b"\n".join(names), b"\n".join(values) + b"\n"
     if len(named) + len(joined) > MAX_LINE and max(map(len, map(bytes.__add__, names, values))) > MAX_LINE:
@@ -240,8 +236,7 @@ def _headers(names: list[bytes], values: list[bytes]) -> tuple[CIMultiDict[str],
 
 @lru_cache(128)
 def _header_names(named: bytes) -> tuple[tuple[str, ...], bool]:
-    """Return names of headers from their lines, and whether :func:`framing_fault` needs none of them. A client sends
-    the same ones again and again. Raise :class:`MalformedHttp`."""
+    """Return names of headers, which a client repeats, and whether :func:`framing_fault` needs none of them."""
     names = named.decode("ascii").split("\n")
     lower = named.decode("ascii").lower().split("\n")
     if len(names) > MAX_HEADERS or (len(set(lower)) != len(lower) and any(lower.count(name) > 1 for name in _ONCE)):
@@ -250,10 +245,7 @@ def _header_names(named: bytes) -> tuple[tuple[str, ...], bool]:
 
 
 def framing_fault(request: HttpRequest) -> MalformedHttp | None:
-    """Return what is wrong with a request if a proxy in front may see another end of it (request smuggling).
-
-    RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
-    """
+    """Return what is wrong with a request if a proxy in front may see another end of it (RFC 9112 §6.1, smuggling)."""
     version, headers = request.version, request.headers
     if version not in ("1.1", HTTP10):
         return MalformedHttp("Only HTTP/1.1 and HTTP/1.0 are served")

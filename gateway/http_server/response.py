@@ -1,12 +1,11 @@
 """Send responses: whole ones in one piece of head and body, and streamed ones part by part (RFC 9112 §4, §6, §7)."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
@@ -24,8 +23,7 @@ _FORBIDDEN: Final = re.compile(r"[\0-\x08\n-\x1f\x7f]")
 
 
 class Response:
-    """Hold a response with a ``body``, or without content where it is empty. ``headers`` are those beside the constant
-    ones, and may be changed until it is sent."""
+    """Hold a response, without content where ``body`` is empty. ``headers`` are those beside the constant ones."""
 
     __slots__ = ("body", "content_type", "headers", "status")
 
@@ -38,11 +36,8 @@ class Response:
         self.content_type = content_type
         self.headers = {} if headers is None else dict(headers)
 
-    def __repr__(self) -> str:
-        return f"<Response {self.status}, {len(self.body)} bytes>"
-
     def send(self, request: HttpRequest) -> None:
-        """Send the whole response. HEAD gets the head alone (RFC 9110 §9.3.2). Raise :class:`ValueError`, and send
+        """Send the whole response, to HEAD the head alone (RFC 9110 §9.3.2). Raise :class:`ValueError`, and send
         nothing, where a header would break the head."""
         body = self.body
         lines = []
@@ -70,9 +65,8 @@ def raw_response(body: bytes, status: int, retry_after: int | None) -> bytes:
 
 
 class StreamedResponse:
-    """Hold a response whose ``parts``, none of them empty, are sent as they come. ``on_end`` is called once, after the
-    stream: with None, or with the exception that ended it early. That is a :class:`ConnectionError` or
-    :class:`asyncio.CancelledError` where the client left."""
+    """Hold a response whose ``parts``, none of them empty, are sent as they come. ``on_end`` is called once, with None
+    or what ended it early: :class:`ConnectionError` or :class:`asyncio.CancelledError` where the client left."""
 
     __slots__ = ("_parts", "content_type", "headers", "on_end", "status")
 
@@ -85,8 +79,7 @@ class StreamedResponse:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Return the parts, to be sent within the block. At its end close the parts, which releases what they hold, and
-        call ``on_end``. A :class:`ConnectionError` within the block ends the stream, and is not raised."""
+        """Yield the parts, and close them after the block. A :class:`ConnectionError` in it is not raised."""
         try:
             async with aclosing(self._parts) as parts:
                 yield parts
@@ -98,8 +91,7 @@ class StreamedResponse:
             self.on_end(None)
 
     async def send(self, request: HttpRequest) -> None:
-        """Send the response to its end. Each part waits until the kernel has the one before, so a client that does not
-        read stops the stream."""
+        """Send the response to its end. A client that does not read stops the stream."""
         connection = request.connection
         async with self.open() as parts:
             request.is_stream = True
@@ -135,25 +127,14 @@ def _head(request: HttpRequest, status: int, lines: list[str], headers: Mapping[
         lines.append("Connection: keep-alive\r\n")
     lines.append("\r\n")
     request.response_begun = True
-    return (_STATUS_LINES.of(status) + "".join(lines)).encode()
+    return (_status_lines(status, int(time.time())) + "".join(lines)).encode()
 
 
-class _StatusLines:
-    """Cache the status line and the constant headers by status, each for as long as its Date is right: a second."""
-
-    def __init__(self) -> None:
-        self._second = 0
-        self._heads: dict[int, str] = {}
-
-    def of(self, status: int) -> str:
-        now = int(time.time())
-        if now != self._second:
-            self._second, self._heads = now, {}
-        head = self._heads.get(status)
-        if head is None:
-            head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{_lines(COMMON_HEADERS)}"
-            head = self._heads[status] = f"{head}Date: {formatdate(now, usegmt=True)}\r\n"
-        return head
+@lru_cache(64)
+def _status_lines(status: int, now: int) -> str:
+    """Return the status line and the constant headers, of which Date is right for a second."""
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{_lines(COMMON_HEADERS)}"
+    return f"{head}Date: {formatdate(now, usegmt=True)}\r\n"
 
 
 def _lines(headers: Mapping[str, str]) -> str:
@@ -162,4 +143,3 @@ def _lines(headers: Mapping[str, str]) -> str:
 
 _CONTENT_TYPE: Final = f"Content-Type: {JSON}\r\n"
 _NO_STORE: Final = _lines(NO_STORE)
-_STATUS_LINES: Final = _StatusLines()

@@ -1,7 +1,5 @@
 """Limit the time that a client may take to send a request, and to read its response."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable
@@ -14,9 +12,8 @@ log = structlog.get_logger()
 
 
 class Deadline:
-    """Call ``on_expiry`` when the loop's clock reaches :attr:`due`, which is None while there is no deadline. It may be
-    set to None at any time. A timer that was started for an earlier time keeps running, and looks at ``due`` when it
-    ends: so most requests need no timer of their own."""
+    """Call ``on_expiry`` when the loop's clock reaches :attr:`due`, which may be set to None at any time. A timer for
+    an earlier time keeps running, and looks at ``due`` when it ends: so most requests need no timer of their own."""
 
     __slots__ = ("_loop", "_on_expiry", "_timer", "_timer_at", "due")
 
@@ -65,8 +62,7 @@ class Deadline:
 
 
 class UnreadResponse:
-    """Count the response bytes that the client of one connection has not read, and close the connection if they are
-    still there after ``timeout`` seconds."""
+    """Count the response bytes that one client has not read, and close its connection after ``timeout`` seconds."""
 
     __slots__ = ("_caller", "_held", "_size", "_timeout", "_timer", "drained")
 
@@ -76,8 +72,7 @@ class UnreadResponse:
         self._caller = ""
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
-        self.drained: asyncio.Future[None] | None = None
-        """Done once all bytes are sent; None while none wait."""
+        self.drained: asyncio.Future[None] | None = None  # done once all bytes are sent; None while none wait
 
     def begin(self, caller: str, transport: asyncio.Transport) -> None:
         """Count what ``transport`` could not send at once. ``caller`` is whose it is, see :class:`HeldBytes`."""

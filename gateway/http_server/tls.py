@@ -5,8 +5,6 @@ the same, but without the bounds of this server: it holds 300 KiB for each clien
 of any size for sent although nobody reads it, and ends a response where the client has sent its last byte.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Forward a call that may run to the service: with the credential, the deadline and the structure of ``params``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,12 +11,12 @@ from gateway.backend.client import BackendClient
 from gateway.backend.params import ParamStructures, ParamsValue
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason, ResendBudget
-from gateway.credentials import Credential
+from gateway.credentials.contract import Credential
 from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError, Unauthorized
 from gateway.invocation.input_requests import CONFIRM, RequestState
 from gateway.jsonrpc.bounds import value_cost
 from gateway.model import Caller, CallExtras, Tool
-from gateway.telemetry import audit
+from gateway.telemetry import audit, tracing
 from gateway.telemetry.record import RECORD
 from gateway.text import masked_url
 
@@ -75,10 +73,16 @@ class Forwarder:
         sending = _Sending(self._client, self._credential, caller, tool, extras, state, attempts, parts)
         if RECORD.get().memory.size > _LARGE and not tool.input_required and self._param_structures.knows(binding):
             sending.arguments = arguments
+        shown = traces if (traces := tracing.active) is not None and traces.shows_content else None
+        if shown is not None:
+            shown.note_content("arguments", arguments)
         if (auditor := audit.active) is not None and auditor.required:
             await auditor.begin(RECORD.get())
         try:
-            return await self._param_structures.call_method(binding, arguments, sending.send, attempts.may_repeat)
+            result = await self._param_structures.call_method(binding, arguments, sending.send, attempts.may_repeat)
+            if shown is not None:
+                shown.note_content("result", result)
+            return result
         except BackendUnauthorized:
             raise self._unauthorized_error(caller, tool, answer_started) from None
 

@@ -6,8 +6,6 @@ signature of the state covers the caller, the tool and the arguments. It expires
 for consent works once.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -65,7 +63,7 @@ class InputRequests:
         raise InvalidParams("requestState is not valid for this call, or too old; call again without it")
 
     async def is_first_answer(self, state: str, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether ``state`` belongs to a request of ours and comes back for the first time."""
+        """Return whether ``state`` belongs to a request of ours and comes back for the first time."""
         if not (tool.confirm or tool.input_required):
             return False
         try:
@@ -145,7 +143,7 @@ def _needed_capabilities(requests: Iterable[Any]) -> JsonObject:
 
 
 def _declares(capabilities: JsonObject, name: str, needed: Any) -> bool:
-    """Tell whether the client declares a capability. Elicitation has modes; none declared means ``form`` (schema.ts
+    """Return whether the client declares a capability. Elicitation has modes; none declared means ``form`` (schema.ts
     ``ClientCapabilities``)."""
     declared = capabilities.get(name)
     if name != "elicitation" or not isinstance(declared, Mapping):
@@ -154,7 +152,7 @@ def _declares(capabilities: JsonObject, name: str, needed: Any) -> bool:
 
 
 def _is_input_request(request: Any) -> bool:
-    """Tell whether this is an ``InputRequest`` of schema.ts. For any other, clients refuse the whole answer."""
+    """Return whether this is an ``InputRequest`` of schema.ts. For any other, clients refuse the whole answer."""
     if not isinstance(request, Mapping):
         return False
     method, params = request.get("method"), request.get("params", {})

@@ -30,9 +30,9 @@ from gateway.errors import (
     UnknownTool,
 )
 from gateway.invocation.forwarding import Forwarder
-from gateway.invocation.input_requests import InputRequests, RequestState, require_capabilities
+from gateway.invocation.input_requests import InputRequests, require_capabilities
 from gateway.jsonrpc import Raw
-from gateway.limits import Budget, CallBudget, ConcurrencyLimit, Quota
+from gateway.limits import Budget, CallBudget, ConcurrencyLimit
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache, repair_arguments
 from gateway.telemetry import audit
@@ -41,6 +41,7 @@ from gateway.telemetry.record import RECORD, TOOL_ERROR
 from gateway.text import excerpt
 
 _FAULTS_SHOWN: Final = 3
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 MAX_BROKEN_RESULT: Final = 64 * 1024
 """Bytes shown of a result that breaks its schema."""
 
@@ -54,25 +55,17 @@ class Call(Struct):
     """One call that may run; :meth:`Invocation.prepare` makes it. Call :meth:`execute` once.
 
     Where the client named ``call_tool``, ``tool`` is the tool that its arguments name. ``arguments`` are those of
-    ``tool``. ``quota`` tells what the caller has left of its calls. It is None where this call was free.
+    ``tool``. ``fault`` says why it will not be made, where that is known before :meth:`execute`. ``headers`` are for
+    the response: they tell what the caller has left of its calls.
     """
 
     caller: Caller
     tool: Tool
     arguments: Mapping[str, Any]
     extras: CallExtras | None
-    quota: Quota | None
+    fault: ToolFault | None
+    headers: Mapping[str, str]
     _execute: Callable[[Call, bool], Coroutine[Any, Any, Outcome]]
-
-    @property
-    def fault(self) -> ToolFault | None:
-        """Why it will not be made: the outcome is known before :meth:`execute`."""
-        return self.quota.fault if self.quota is not None and self.quota.wait else None
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Headers for the answer."""
-        return {} if self.quota is None else self.quota.headers
 
     def execute(self, *, answer_started: bool = False) -> Coroutine[Any, Any, Outcome]:
         """Check the arguments, call the backend once, check the result. A failed call is the outcome's ``fault``.
@@ -163,16 +156,15 @@ class Invocation:
         if tool is None:
             raise await self._unknown_tool(caller, name)
         record.tool = tool.name
-        if builtin is None:  # before the arguments: their faults describe the tool
-            self._access.check_call(caller, tool)
-        elif not builtin.calls_named:
-            self._access.check_call(caller, tool, lists=builtin.lists)
+        if self._access.enabled and (builtin is None or not builtin.calls_named):
+            # Before the arguments: their faults describe the tool.
+            self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
         state = None if extras is None else extras.state  # whose it is, is only known with the arguments
         quota = None
         if state is None:
             quota = await self._budget.spend(caller, tool)
             if quota.wait:
-                return Call(caller, tool, {}, extras, quota, self._execute)  # it will not be made
+                return Call(caller, tool, {}, extras, quota.fault, quota.headers, self._execute)
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
             target, call_arguments = await self._target(caller, builtin, call_arguments)
@@ -185,8 +177,10 @@ class Invocation:
             quota = await self._budget.spend_tool(caller, target) or quota
         if extras is not None and not target.is_plain:
             extras = _usable_extras(target, extras)
-        record.ran = quota is None or not quota.wait
-        return Call(caller, target, call_arguments, extras, quota, self._execute)
+        fault = quota.fault if quota is not None and quota.wait else None
+        record.ran = fault is None
+        headers = _NO_HEADERS if quota is None else quota.headers
+        return Call(caller, target, call_arguments, extras, fault, headers, self._execute)
 
     async def _target(
         self, caller: Caller, builtin: BuiltinTool, arguments: Mapping[str, Any]
@@ -196,17 +190,14 @@ class Invocation:
         given = {name: value for name, value in arguments.items() if value is not None}  # models send null for nothing
         if not builtin.calls_named:
             return tool, given
-        named = await self._tool_named_in(caller, tool, given)
-        self._access.check_call(caller, named or tool)
+        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
+        named = await self._discovery.find_tool(caller, given["name"]) if validator.is_valid(given) else None
+        if self._access.enabled:
+            self._access.check_call(caller, named or tool)
         if named is None:
             return tool, given
         log.info("tool called through call_tool", tool=named.name, method=named.method)
         return named, given.get("arguments", {})
-
-    async def _tool_named_in(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
-        """Return the tool that valid arguments of the built-in ``tool`` name; None for none, or for bad arguments."""
-        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
-        return await self._discovery.find_tool(caller, arguments["name"]) if validator.is_valid(arguments) else None
 
     async def _execute(self, call: Call, answer_started: bool) -> Outcome:
         # One coroutine for all that most calls need: each more of them is resumed, too, when the answer arrives.
@@ -245,7 +236,9 @@ class Invocation:
         tool, extras = call.tool, call.extras
         if tool.binding.is_builtin:
             return Outcome(tool, await self._builtin[tool.name].handler(call.caller, call.arguments))
-        state = self._request_state(call)
+        state = None
+        if extras is not None and extras.state is not None and (tool.confirm or tool.input_required):
+            state = self._input_requests.read_state(extras.state, call.caller, tool, call.arguments)
         if extras is None:
             _check_surface(tool)
         elif tool.confirm:
@@ -263,13 +256,6 @@ class Invocation:
             return Outcome(tool, input_request=request)
         self._check_result(tool, value)
         return Outcome(tool, value)
-
-    def _request_state(self, call: Call) -> RequestState | None:
-        """Return the verified state of an earlier round. Raise :class:`~gateway.errors.InvalidParams`."""
-        tool, extras = call.tool, call.extras
-        if extras is None or extras.state is None or not (tool.confirm or tool.input_required):
-            return None
-        return self._input_requests.read_state(extras.state, call.caller, tool, call.arguments)
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
@@ -313,20 +299,14 @@ def _usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:
 
 def _noted(outcome: Outcome) -> Outcome:
     """Return an outcome, and note why it is no success."""
-    if word := _failure_word(outcome):
-        RECORD.get().note_outcome(word)
-    return outcome
-
-
-def _failure_word(outcome: Outcome) -> str:
-    """Return what the log says of an outcome that is no success, "" for one that is."""
-    if outcome.fault is not None:
-        return outcome.fault.slug
-    if outcome.input_request is not None:
-        return InputRequired.slug
     value = outcome.value
-    failed = outcome.tool.returns_blocks and isinstance(value, dict) and value.get("isError") is True
-    return TOOL_ERROR if failed else ""
+    if outcome.fault is not None:
+        RECORD.get().note_outcome(outcome.fault.slug)
+    elif outcome.input_request is not None:
+        RECORD.get().note_outcome(InputRequired.slug)
+    elif outcome.tool.returns_blocks and isinstance(value, dict) and value.get("isError") is True:
+        RECORD.get().note_outcome(TOOL_ERROR)
+    return outcome
 
 
 def _mismatch(faults: str, result: Any) -> ResultMismatch:

@@ -8,8 +8,6 @@
   JSON-RPC also has null and fractional ids (:func:`decode_any_ids`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -104,10 +102,8 @@ def encode_members(value: Any) -> Any:
 
 
 def encode_canonical(value: Any) -> bytes:
-    """Return JSON with sorted members: equal values have equal bytes, for digests.
-
-    Raise :class:`ValueError` for what JSON cannot express, or what nests deeper than :data:`MAX_SHOWN_DEPTH`.
-    """
+    """Return JSON with sorted members: equal values have equal bytes, for digests. Raise :class:`ValueError` for what
+    JSON cannot express, or what nests deeper than :data:`MAX_SHOWN_DEPTH`."""
     raw = encode(value, "deterministic")
     check_depth(raw, value, MAX_SHOWN_DEPTH)
     return raw
@@ -281,7 +277,7 @@ def request_bytes(
     return encode(body | members if members else body)
 
 
-# Write and read JSON pointers (RFC 6901), and find the target of a reference that is one.
+# JSON pointers (RFC 6901)
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")
 """An index of a list (§4). Nine digits are enough for any list that fits into memory."""
 

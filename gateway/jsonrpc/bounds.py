@@ -1,9 +1,4 @@
-"""Measure what JSON can cost its reader: its numbers before it is decoded, its depth and members before or after that.
-
-The JSON engine is in :mod:`gateway.jsonrpc`. Nothing here depends on it, except the numbers that it is slow at.
-"""
-
-from __future__ import annotations
+"""Measure what JSON can cost its reader: its numbers before it is decoded, its depth and members before or after."""
 
 import re
 from itertools import accumulate
@@ -56,23 +51,20 @@ def value_cost(raw: bytes) -> int:
 
 
 def has_slow_numbers(raw: bytes | memoryview) -> bool:
-    """Tell whether a JSON text may have numbers with an exponent of three digits. False is certain.
-
-    The engine takes 8 µs for ``1e300``, twenty times what Python takes: a mebibyte of them would hold the loop for more
-    than a second.
-    """
+    """Return whether a JSON text may have numbers with an exponent of three digits. False is certain. The engine takes
+    8 µs for ``1e300``, twenty times what Python takes: a mebibyte of them would hold the loop for over a second."""
     return _has_long_exponents(bytes(raw).translate(_SHAPE, _SIGNS))
 
 
 def may_have_huge_numbers(raw: bytes) -> bool:
-    """Tell whether a JSON text may have numbers that are too large to be read. False is certain."""
+    """Return whether a JSON text may have numbers that are too large to be read. False is certain."""
     shape = raw.translate(_SHAPE, _SIGNS)
     return _MANY_DIGITS in shape or _has_long_exponents(shape)
 
 
 def _has_long_exponents(shape: bytes) -> bool:
-    """Tell it of a text in which all digits are alike, and all that stands before a number. The first search takes
-    0.5 ms for a mebibyte and clears most texts, but not identifiers of hexadecimal digits. The second one does."""
+    """Search a text in which all digits are alike, and all that stands before a number. The first search takes 0.5 ms
+    for a mebibyte and clears most texts, but not identifiers of hexadecimal digits. The second one does."""
     return _LONG_EXPONENT in shape and _LONG_NUMBER.search(b" " + shape) is not None
 
 
@@ -94,13 +86,13 @@ def nesting_fault(skeleton: bytes, most_levels: int, most_containers: int) -> st
 
 
 def nests_deeper(raw: bytes, value: Any, limit: int) -> bool:
-    """Tell whether a decoded value nests deeper than ``limit`` levels; ``raw`` is its text."""
+    """Return whether a decoded value nests deeper than ``limit`` levels; ``raw`` is its text."""
     return may_nest_deeper(raw, limit) and is_deeper_than(value, limit)
 
 
 def may_nest_deeper(raw: bytes, limit: int) -> bool:
-    """Tell whether the value of valid JSON may nest deeper than ``limit`` levels. False is certain. It takes 1 ms for a
-    mebibyte, half of what :func:`is_deeper_than` takes."""
+    """Return whether the value of valid JSON may nest deeper than ``limit`` levels. False is certain. It takes 1 ms
+    for a mebibyte, half of what :func:`is_deeper_than` takes."""
     if b"\\" in raw:  # an escaped quote is no end of a string
         raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = raw.translate(None, _NO_MARKS)
@@ -119,7 +111,7 @@ def may_nest_deeper(raw: bytes, limit: int) -> bool:
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:
-    """Tell whether a decoded value nests deeper than ``limit`` levels."""
+    """Return whether a decoded value nests deeper than ``limit`` levels."""
     level = [value] if type(value) in _CONTAINERS and value else []
     for _ in range(limit - 1):
         # Only containers with members go to the next level: a large result has millions of other values.
@@ -148,16 +140,5 @@ def count_members(value: Any) -> int:
 
 
 def echoes_unquoted(raw: bytes, id: str | int | None) -> bool:
-    """Tell whether a response has the text ``id`` without its quotes, as services write it that take integers alone."""
+    """Return whether a response has the text ``id`` without quotes, as services write it that take integers alone."""
     return type(id) is str and re.search(rb'"id"\s*:\s*%b\b' % str(id).encode(), raw) is not None
-
-
-def two_ids(raw: bytes, members: dict[str, Any]) -> bool:
-    """Tell whether an object has its member ``id`` twice, of which two readers may pick different ones. ``members`` are
-    those that the engine kept of it, as they are written."""
-    count = raw.count(b'"id"')
-    for member in reversed(members.values()):  # the last is the result, mostly
-        if count < 2:
-            break
-        count -= bytes(member).count(b'"id"')
-    return count > 1 and "id" in members

@@ -4,15 +4,13 @@ To decode a mebibyte of JSON, and to encode it again, holds the event loop for s
 shown to the caller, so that sound JSON is all that is needed. These bytes fail the same checks as decoded ones would.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Id, Raw, check_depth, decode_json, encode, members_of
-from gateway.jsonrpc.bounds import SMALL, may_have_huge_numbers, may_nest_deeper, two_ids, value_cost
+from gateway.jsonrpc.bounds import SMALL, may_have_huge_numbers, may_nest_deeper, value_cost
 
 _RESPONSE_MEMBERS: Final = {"jsonrpc", "result", "error"}
 _ERROR_MEMBERS: Final = {"id", "code", "message", "data"}
@@ -40,15 +38,26 @@ def parse_response(raw: bytes, id: Id, *, bare: bool = False) -> tuple[Any, Resp
     # The usual response begins with its id. Of two the engine keeps the last, which is at the end then.
     own = encode(id) + b","
     begins = raw.startswith((b'{"jsonrpc":"2.0","id":' + own, b'{"jsonrpc": "2.0", "id": ' + own))
-    if (not begins or raw.find(b'"id"', -64) > 0) and type(value) is dict and two_ids(raw, members_of(raw)):
+    if (not begins or raw.find(b'"id"', -64) > 0) and type(value) is dict and _two_ids(raw, members_of(raw)):
         raise ValueError("two members of one name")
     result, fault = parse_decoded_response(value, id, bare=bare)
     check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 
+def _two_ids(raw: bytes, members: dict[str, Any]) -> bool:
+    """Return whether an object has its member ``id`` twice, of which two readers may pick different ones. ``members``
+    are those that the engine kept of it, as they are written."""
+    count = raw.count(b'"id"')
+    for member in reversed(members.values()):  # the last is the result, mostly
+        if count < 2:
+            break
+        count -= bytes(member).count(b'"id"')
+    return count > 1 and "id" in members
+
+
 def parse_decoded_response(value: Any, id: Id, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
-    """Do as :func:`parse_response` for decoded JSON of any depth. Raise :class:`ValueError`."""
+    """Read as :func:`parse_response` does, decoded JSON of any depth. Raise :class:`ValueError`."""
     if type(value) is dict and value.get("id") == id and "result" in value and value.get("error") is None:
         return value["result"], None  # the usual response
     if bare and not (type(value) is dict and value.keys() & _RESPONSE_MEMBERS):
@@ -97,7 +106,7 @@ _SPACES: Final = (b'": ', b", ")
 def parse_large_response(
     raw: bytes, id: str | int, *, bare: bool = False, take: Callable[[int], None] = lambda _: None
 ) -> tuple[Any, ResponseError | None]:
-    """Do as :func:`gateway.parse_response`, but return a result that is an object or an array as
+    """Read as :func:`parse_response` does, but return a result that is an object or an array as
     :data:`~gateway.jsonrpc.Raw`. Which of two members of one name counts, is left to its reader where that takes no
     decoding. ``take`` is called before it is decoded, with the bytes that its values take."""
     if (result := _result_as_written(raw, id)) is not None:
@@ -113,11 +122,8 @@ def parse_large_response(
 
 
 def _result_as_written(raw: bytes, id: str | int) -> Raw | None:
-    """Return the result of a response, without line breaks, or None for a response that has to be decoded to be judged.
-
-    Malformed JSON, lone surrogates included, is found here. Where bytes are not UTF-8, or where there may be too large
-    numbers or too many levels, only the values tell.
-    """
+    """Return the result of a response, without line breaks, or None for a response that has to be decoded to be judged:
+    bytes that are not UTF-8 or not sound JSON, and what may have too large numbers or too many levels."""
     if b"\\" in raw and any(escape in raw for escape in _ESCAPES):
         return None
     if may_have_huge_numbers(raw) or may_nest_deeper(raw, MAX_SHOWN_DEPTH):
@@ -125,7 +131,7 @@ def _result_as_written(raw: bytes, id: str | int) -> Raw | None:
     try:
         raw.decode()
         members = jsonrpc.members_of(raw)
-        if two_ids(raw, members) or ("id" in members and jsonrpc.decode(members["id"]) != id):
+        if _two_ids(raw, members) or ("id" in members and jsonrpc.decode(members["id"]) != id):
             return None
     except ValueError:
         return None

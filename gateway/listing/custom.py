@@ -4,28 +4,13 @@ One path finds the entries of the methods. Within an entry, other paths find the
 parameters. A missing value, or one of the wrong type, is left open. Only an entry without a usable name is quarantined.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    NoListing,
-    Step,
-    UnusableMethod,
-    call_question,
-    first_match,
-    get_question,
-    is_heading,
-    listing_of,
-    name_parameters,
-    object_of,
-    text_of,
-)
-from gateway.listing.typewords import schema_of_word
+from gateway.listing import dialect
+from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
+from gateway.listing.entries import UnusableMethod, is_heading, name_parameters, object_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Structure
 from gateway.settings.custom import CustomListing, CustomParameter, Path
 
@@ -49,19 +34,20 @@ class Custom:
     async def fetch_listing(self, source: ListingSource) -> Listing:
         form = source.custom
         if form.method is None:
-            question = get_question(source, source.listing_url or source.url)
+            question = dialect.get_question(source, source.listing_url or source.url)
         else:
             params = None if form.params is None else form.params.get_secret_value()
-            question = call_question(source, form.method, params)
-        document = await first_match([question], lambda found: isinstance(found, dict | list), "no object or list")
+            question = dialect.call_question(source, form.method, params)
+        document = await dialect.first_match([question], _recognizes, "no object or list")
         try:
             # In a thread: JSONPath is slow, and a listing may have thousands of entries.
-            listing = await asyncio.to_thread(parse_listing, document, form)
+            return await asyncio.to_thread(parse_listing, document, form)
         except ValueError as error:
             raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {error}"))]) from None
-        if not listing.methods:
-            raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {_why_empty(listing, form)}"))])
-        return listing
+
+
+def _recognizes(document: Any) -> bool:
+    return isinstance(document, dict | list)
 
 
 def _why_empty(listing: Listing, form: CustomListing) -> str:
@@ -73,7 +59,8 @@ def _why_empty(listing: Listing, form: CustomListing) -> str:
 
 
 def parse_listing(document: Any, form: CustomListing) -> Listing:
-    """Return the listing in a document. Raise :class:`ValueError` where it is nested too deeply for a path."""
+    """Return the listing in a document. Raise :class:`ValueError` for one without methods, and where it is nested too
+    deeply for a path."""
     root = object_of(document)
 
     def parse_entry(name: str, entry: Any) -> Method:
@@ -84,20 +71,18 @@ def parse_listing(document: Any, form: CustomListing) -> Listing:
 
     entries = form.methods.find(document, MAX_METHODS + 1) if form.methods else []
     named = [(_name(form.name, key, entry), entry) for key, entry in entries[:MAX_METHODS]]
-    listing = listing_of(Custom.name, named, parse_entry)
+    listing = dialect.listing_of(Custom.name, named, parse_entry)
+    if not listing.methods:
+        raise ValueError(_why_empty(listing, form))
     # One name that cannot be a key of params shows that the service takes its params by position.
     names = (name for method in listing.methods for name in (method.name, *(p.name for p in method.parameters or ())))
-    listing = replace(listing, by_position=any(map(is_heading, names)))
-    if len(entries) > MAX_METHODS:
-        return replace(
-            listing, notes=(f"{form.methods} finds more than {MAX_METHODS} methods; the others are left out",)
-        )
-    return listing
+    note = f"{form.methods} finds more than {MAX_METHODS} methods; the others are left out"
+    notes = (note,) if len(entries) > MAX_METHODS else ()
+    return replace(listing, by_position=any(map(is_heading, names)), notes=notes)
 
 
 def _method(name: str, entry: Any, form: CustomListing, root: dict[str, Any]) -> Method:
     input_schema = _value_at(form.input_schema, entry)
-    result = schema_of_word(_value_at(form.result, entry))
     parameters, structure = _parameters(form, entry)
     return Method(
         name,
@@ -107,7 +92,7 @@ def _method(name: str, entry: Any, form: CustomListing, root: dict[str, Any]) ->
         parameters=parameters,
         input_schema=input_schema if isinstance(input_schema, dict) else None,
         structure=structure,
-        result=None if result is True else result,
+        result=schema_of_word(_value_at(form.result, entry)),
         root=root,
     )
 

@@ -1,33 +1,18 @@
 """Read service descriptions: ``system.describe`` of JSON-RPC 1.1, and ``rpc.describe`` of Flask-JSONRPC.
 
-JSON-RPC 1.1 (working draft of 7 August 2006, section 6) has ``procs``, a list. RPC4Django calls the same list
-``methods``, and has XML-RPC's words for types in ``rpctype``. Flask-JSONRPC from 3 on has ``methods``, an object, and
-may add bounds and ``required`` to a parameter. None has to say which parameters are required; the description of such
-a tool says so. ``Null``, and ``Object`` without properties, also mean "not declared".
+JSON-RPC 1.1 (working draft of 7 August 2006, section 6) has ``procs``, a list. RPC4Django calls it ``methods``, and has
+XML-RPC's words for types in ``rpctype``. Flask-JSONRPC from 3 on has ``methods``, an object. None has to say which
+parameters are required. ``Null``, and ``Object`` without properties, also mean "not declared".
 """
 
-from __future__ import annotations
-
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from inspect import cleandoc
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    entry_of,
-    first_match,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    text_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_listing, listing_of
 from gateway.listing.docstrings import fill_from_docstring
-from gateway.listing.typewords import any_if_null, schema_of_word
+from gateway.listing.entries import any_if_null, entry_of, list_of, name_parameters, object_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
 NOT_SAID: Final = "The service does not say which arguments are required."
@@ -62,27 +47,20 @@ class Describe:
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         questions = (call_question(source, method) for method in ("rpc.describe", "system.describe"))
-        document = await first_match(questions, recognizes, "no service description")
-        # In a thread: descriptions of megabytes take seconds to read.
-        return await asyncio.to_thread(parse_listing, document)
+        return await first_listing(questions, recognizes, "no service description", parse_listing)
 
 
 def recognizes(document: Any) -> bool:
     if not isinstance(document, dict):
         return False
-    if isinstance(document.get("procs"), list):
-        return isinstance(document.get("sdversion"), str) or any(
-            "name" in object_of(proc) for proc in document["procs"]
-        )
-    methods = document.get("methods")
+    procs, methods = document.get("procs"), document.get("methods")
+    if isinstance(procs, list):
+        return isinstance(document.get("sdversion"), str) or any("name" in object_of(proc) for proc in procs)
     if isinstance(methods, list):
         return any(map(_has_rpctype, methods))
     # Kodi's document also has methods{} with "type": "method", but with types{} beside it.
-    return (
-        "types" not in document
-        and isinstance(methods, dict)
-        and any(object_of(method).get("type") == "method" for method in methods.values())
-    )
+    named = object_of(methods).values() if "types" not in document else ()
+    return any(object_of(method).get("type") == "method" for method in named)
 
 
 def parse_listing(document: dict[str, Any]) -> Listing:
@@ -123,28 +101,23 @@ def _procedure(name: str, proc: dict[str, Any]) -> Method:
 
 
 def _positional(name: str, entry: dict[str, Any]) -> Method:
-    """Return the method of an entry of RPC4Django's ``methods``: with all its parameters, and for a list of params
-    alone, as XML-RPC has it."""
+    """Return the method of an entry of RPC4Django's ``methods``, called by position, as XML-RPC has it."""
     known, structure = name_parameters(map(_parameter, list_of(entry.get("params"))), Structure.BY_POSITION)
-    method = _of_entry(name, entry, known, structure)
-    return _append_remark(method, NOT_SAID if known else "")
+    return _append_remark(_of_entry(name, entry, known, structure), NOT_SAID if known else "")
 
 
-def _of_entry(
-    name: str, entry: dict[str, Any], parameters: tuple[Parameter, ...] | None, structure: Structure
-) -> Method:
+def _of_entry(name: str, entry: dict[str, Any], known: tuple[Parameter, ...] | None, structure: Structure) -> Method:
     result = entry.get("return")
-    return fill_from_docstring(
-        Method(
-            name,
-            Describe.name,
-            description=text_of(entry.get("summary")) or text_of(entry.get("help")),
-            parameters=parameters,
-            structure=structure,
-            result=_result(result if isinstance(result, dict) else {"type": result}),
-            annotations={"idempotentHint": True} if entry.get("idempotent") is True else {},
-        )
+    method = Method(
+        name,
+        Describe.name,
+        description=text_of(entry.get("summary")) or text_of(entry.get("help")),
+        parameters=known,
+        structure=structure,
+        result=_schema(result if isinstance(result, dict) else {"type": result}),
+        annotations={"idempotentHint": True} if entry.get("idempotent") is True else {},
     )
+    return fill_from_docstring(method)
 
 
 def _method(name: str, entry: Any) -> Method:
@@ -156,20 +129,18 @@ def _method(name: str, entry: Any) -> Method:
     tags = [object_of(tag).get("name") for tag in list_of(entry.get("tags"))]
     named = [tag for tag in tags if isinstance(tag, str)]
     parameters, structure = name_parameters(map(_parameter, fields), Structure.EITHER)
-    method = fill_from_docstring(
-        Method(
-            name,
-            Describe.name,
-            title=summary if description else "",
-            description=description or summary,
-            parameters=parameters,
-            structure=structure,
-            result=_result(entry.get("returns")),
-            meta={"tags": named} if named else {},
-            deprecated=entry.get("deprecated") is True,
-        )
+    method = Method(
+        name,
+        Describe.name,
+        title=summary if description else "",
+        description=description or summary,
+        parameters=parameters,
+        structure=structure,
+        result=_schema(object_of(entry.get("returns"))),
+        meta={"tags": named} if named else {},
+        deprecated=entry.get("deprecated") is True,
     )
-    return _append_remark(method, "" if says_required else NOT_SAID)
+    return _append_remark(fill_from_docstring(method), "" if says_required else NOT_SAID)
 
 
 def _parameter(field: Any) -> Parameter:
@@ -178,11 +149,6 @@ def _parameter(field: Any) -> Parameter:
     field = object_of(field)
     description = text_of(field.get("description")) or text_of(field.get("summary"))
     return Parameter(text_of(field.get("name")), _schema(field), field.get("required") is True, description)
-
-
-def _result(field: Any) -> Schema | None:
-    schema = _schema(object_of(field))
-    return None if schema is True else schema
 
 
 def _schema(field: dict[str, Any]) -> Schema:

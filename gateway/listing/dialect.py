@@ -1,29 +1,25 @@
-"""Define what a dialect is and what it may ask, with helpers that read untrusted members of a listing."""
+"""Define what a dialect is and what it may ask, and make a listing of its entries."""
 
-from __future__ import annotations
-
-import re
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from gateway.model import Listing, Method, Parameter, QuarantinedMethod, Schema, SourceAnswer, Structure
+from gateway.listing.entries import REMEDY, UnusableMethod
+from gateway.model import Listing, Method, QuarantinedMethod, SourceAnswer
 from gateway.settings import CustomListing
 from gateway.text import masked_url, shorten
 
 MAX_NAME: Final = 512
 """Longest method name, in characters, that any dialect accepts. Real names have some tens."""
-_NOT_IN_KEYS: Final = re.compile(r"[\s()\[\]{}<>]")
-_REMEDY: Final = "fix the entry in the backend's listing"
 
 
 class ListingSource(Protocol):
     """Fetch what a listing is made of. A failure is a :class:`~gateway.model.SourceAnswer`; only files raise OSError.
 
-    ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root. The operator sets the others:
-    ``listing_url`` or ``file`` is where the listing is, ``custom`` is its form for ``dialect: custom``, ``documents``
-    maps the address of each document that the listing refers to, to a local file.
+    ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root. The others are the operator's:
+    ``documents`` maps the address of each document that the listing refers to, to a local file.
     """
 
     url: str
@@ -67,7 +63,7 @@ class NoListing(Exception):
 
     @property
     def unauthorized(self) -> bool:
-        """Tell whether the backend does not know who asked, rather than knowing and refusing."""
+        """Return whether the backend does not know who asked, rather than knowing and refusing."""
         return any(step.answer.unauthorized for step in self.steps)
 
     @property
@@ -76,7 +72,7 @@ class NoListing(Exception):
 
     @property
     def away(self) -> bool:
-        """Tell whether nobody answered for the backend, whatever was asked."""
+        """Return whether no question reached the backend itself."""
         return bool(self.steps) and all(step.answer.away for step in self.steps)
 
 
@@ -87,11 +83,8 @@ PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
 @dataclass(frozen=True, slots=True)
 class DialectInfo:
-    """Describe a dialect for operators, in Markdown; ``docs/dialects.md`` is made from it.
-
-    ``requests`` is what the gateway asks, ``params`` how calls pass their params. ``probed`` is whether
-    ``dialect: auto`` tries the dialect: not where a question needs params, or the operator has to name a file.
-    """
+    """Describe a dialect for operators, in Markdown; ``docs/dialects.md`` is made from it. ``dialect: auto`` tries it
+    where it is ``probed``: not where a question needs params, or the operator has to name a file."""
 
     spoken_by: str
     requests: str
@@ -129,11 +122,16 @@ def call_question(source: ListingSource, method: str, params: Any = None) -> Que
     return Question(method, lambda: source.call_method(method, params))
 
 
-async def first_match(questions: Iterable[Question], recognizes: Callable[[Any], bool], missing: str) -> Any:
-    """Ask one question after the other. Return the first JSON that ``recognizes`` accepts.
+async def first_listing(
+    questions: Iterable[Question], recognizes: Callable[[Any], bool], missing: str, parse: Callable[[Any], Listing]
+) -> Listing:
+    """Return what ``parse`` makes of the :func:`first_match`, in a thread: megabytes of descriptions take seconds."""
+    return await asyncio.to_thread(parse, await first_match(questions, recognizes, missing))
 
-    ``missing`` ends the sentence "JSON, but …". Raise :class:`NoListing` with a step for each question.
-    """
+
+async def first_match(questions: Iterable[Question], recognizes: Callable[[Any], bool], missing: str) -> Any:
+    """Ask one question after the other. Return the first JSON that ``recognizes`` accepts. Raise :class:`NoListing`
+    with a step for each question; ``missing`` ends its sentence "JSON, but …"."""
     steps: list[Step] = []
     for question in questions:
         answer = await question.ask()
@@ -159,90 +157,30 @@ def path_of(url: str) -> str:
     return urlunsplit(("", "", parts.path or "/", parts.query, ""))
 
 
-def object_of(value: Any) -> dict[str, Any]:
-    """Return the value if it is an object, else an empty one: PHP writes an empty object as ``[]``."""
-    return value if isinstance(value, dict) else {}
-
-
-def list_of(value: Any) -> list[Any]:
-    """Return the value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def text_of(value: Any) -> str:
-    """Return the value if it is a text, else ``""``."""
-    return value if isinstance(value, str) else ""
-
-
-def texts_of(value: Any) -> frozenset[str]:
-    """Return the texts of a list; none where the value is not a list."""
-    return frozenset(item for item in value if isinstance(item, str)) if isinstance(value, list) else frozenset()
-
-
-def entry_of(value: Any) -> dict[str, Any]:
-    """Return the entry of a method. Raise :class:`UnusableMethod` where it is not an object."""
-    if isinstance(value, dict):
-        return value
-    raise UnusableMethod("the entry is not an object", _REMEDY)
-
-
-def is_heading(name: Any) -> bool:
-    """Tell whether a name cannot be a key of ``params``: it is missing, or a heading (Ethereum's "Transaction hash").
-
-    With one, methods whose structure the document leaves open are called by position: its names are no keys."""
-    return not isinstance(name, str) or not name or _NOT_IN_KEYS.search(name) is not None
-
-
-def schema_of(value: Any) -> Schema:
-    """Return the value if it can be a schema; else True, which accepts any value (null, ``[]``)."""
-    return value if isinstance(value, dict | bool) else True
-
-
 def name_fault(name: Any, index: int) -> QuarantinedMethod | None:
     """Return the quarantined entry of a name that cannot be called; None for a usable name."""
     if isinstance(name, str) and 0 < len(name) <= MAX_NAME:
         return None
     shown = f"entry {index}" if not isinstance(name, str) or not name else shorten(name, 40)
-    return QuarantinedMethod(shown, "the entry has no usable method name", _REMEDY)
+    return QuarantinedMethod(shown, "the entry has no usable method name", REMEDY)
 
 
 def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], parse_entry: Callable[[str, Any], Method]) -> Listing:
     """Return the listing of (name, entry) pairs. ``parse_entry`` makes a method of a name and its entry, or raises
-    :class:`UnusableMethod`. Such an entry, and one without a usable name, is quarantined; the others stay."""
+    :class:`UnusableMethod`. Such an entry, and one without a usable name, is quarantined; the others stay. A result
+    that may be anything says nothing, so it is left out."""
     methods: list[Method] = []
     quarantined: list[QuarantinedMethod] = []
     for index, (name, entry) in enumerate(entries):
         fault = name_fault(name, index)
         if fault is None:
             try:
-                methods.append(parse_entry(name, entry))
+                method = parse_entry(name, entry)
+                methods.append(replace(method, result=None) if method.result is True else method)
             except UnusableMethod as error:
                 fault = QuarantinedMethod(name, error.reason, error.remedy)
             except RecursionError:
-                fault = QuarantinedMethod(name, "the entry is nested too deeply", _REMEDY)
+                fault = QuarantinedMethod(name, "the entry is nested too deeply", REMEDY)
         if fault is not None:
             quarantined.append(fault)
     return Listing(dialect, tuple(methods), tuple(quarantined))
-
-
-class UnusableMethod(Exception):
-    """Raised for a listed method that cannot be called through the gateway."""
-
-    def __init__(self, reason: str, remedy: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.remedy = remedy
-
-
-def name_parameters(parameters: Iterable[Parameter], structure: Structure) -> tuple[tuple[Parameter, ...], Structure]:
-    """Return the parameters, each with its own name, and the structure to pass them in: by position where a name is
-    missing or stands twice, because only its position identifies such a parameter."""
-    named: dict[str, Parameter] = {}
-    for position, parameter in enumerate(parameters):
-        name = parameter.name or f"arg{position}"
-        while name in named:
-            name = f"{name}_{position}"
-        if name != parameter.name:
-            structure = Structure.BY_POSITION
-        named[name] = replace(parameter, name=name)
-    return tuple(named.values()), structure

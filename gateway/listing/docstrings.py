@@ -5,15 +5,13 @@ line that is the call itself: ``add(a, b=1) -> int``. The parts about arguments 
 is not understood stays. A type of unknown words allows any value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from typing import Final
 
-from gateway.listing.typewords import any_if_null, or_null, schema_of_phrase
+from gateway.listing.entries import any_if_null, or_null, schema_of_phrase
 from gateway.model import Method, Parameter, Schema, Structure
 
 _LONGEST: Final = 32 * 1024
@@ -78,7 +76,7 @@ def fill_from_docstring(method: Method) -> Method:
     # The description names a method without its namespace: "add" for "math.add".
     docs = parse_docstring(method.description, re.split(r"[./:]", method.name)[-1])
     result = method.result
-    if result is None and (documented := any_if_null(schema_of_phrase(docs.result))) is not True:
+    if result in (None, True) and (documented := any_if_null(schema_of_phrase(docs.result))) is not True:
         result = documented
     parameters = _name_parameters(method.parameters, docs)
     if parameters is not None:
@@ -202,7 +200,7 @@ def _read_field(lines: list[str], at: int, docs: Docs) -> int:
 
 
 def _read_tag(kind: str, rest: str, docs: Docs) -> bool:
-    """Read a JSDoc or PHPDoc tag. Tell whether it is removed from the text."""
+    """Read a JSDoc or PHPDoc tag. Return whether it is removed from the text."""
     if kind.startswith("return"):
         braced = re.match(r"\{([^}]*+)\}", rest)
         docs.result = docs.result or (braced[1] if braced else rest.split()[0])
@@ -331,5 +329,5 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _within(text: str, index: int) -> bool:
-    """Tell whether a bracket belongs to a word before it, as in ``list[int]``."""
+    """Return whether a bracket belongs to a word before it, as in ``list[int]``."""
     return index > 0 and (text[index - 1].isalnum() or text[index - 1] == "_")

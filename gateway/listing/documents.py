@@ -4,8 +4,6 @@
 Nothing is fetched: a document that is not named there stays out, since its address is the backend's choice.
 """
 
-from __future__ import annotations
-
 import asyncio
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping

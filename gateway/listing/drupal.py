@@ -5,22 +5,12 @@ parameter has its schema twice; the outer one is complete. Links are not followe
 takes for its own. The list has only the methods that the user of the request may call.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 from urllib.parse import quote
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    first_match,
-    get_question,
-    listing_of,
-    object_of,
-    schema_of,
-    text_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, first_match, get_question, listing_of
+from gateway.listing.entries import object_of, schema_of, text_of
 from gateway.model import Listing, Method, Parameter, Structure
 
 PATH: Final = "/jsonrpc/methods"
@@ -70,7 +60,7 @@ async def _add_parameters(source: ListingSource, document: dict[str, Any]) -> di
 
 
 def recognizes(document: Any) -> bool:
-    """Tell whether a document is this listing. An empty one is recognized by its ``self`` link."""
+    """Return whether a document is this listing. An empty one is recognized by its ``self`` link."""
     if not isinstance(document, dict) or not isinstance(document.get("data"), list):
         return False
     if not document["data"]:

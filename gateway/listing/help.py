@@ -1,12 +1,9 @@
 """Read the ``help`` text of Bitcoin Core and its many descendants.
 
-``help`` answers a line for each command; ``help`` with a command's name answers its page. A page begins with the call:
-texts are quoted, optional arguments stand in parentheses. Below "Arguments" each argument has a number, a name, and in
-parentheses its type and whether it is required. Every descendant accepts params by position, only some by name.
-Another service may have a ``help`` too; its first page does not begin with the name of the command.
+``help`` answers a line for each command; ``help`` with a command's name answers its page. It begins with the call:
+texts are quoted, optional arguments stand in parentheses. Below "Arguments" each has a number, a name, its type, and
+whether it is required. Every descendant accepts params by position, only some by name.
 """
-
-from __future__ import annotations
 
 import asyncio
 import re
@@ -16,8 +13,8 @@ from typing import Any, Final, TypeGuard
 
 from gateway import jsonrpc
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step, call_question, first_match, listing_of
+from gateway.listing.entries import any_if_null, any_of, schema_of_phrase
 from gateway.listing.introspection import ask_each
-from gateway.listing.typewords import any_if_null, any_of, schema_of_phrase
 from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Structure
 
 HELP: Final = "help"
@@ -161,8 +158,7 @@ def _json(text: str) -> Any:
 def _result(lines: list[str]) -> Schema | None:
     first = next((line.strip() for line in lines if line.strip()), "")
     match = _RESULT.match(first)
-    schema = True if match is None or "," in match["type"] else _schema(match["type"])
-    return None if schema is True else schema
+    return None if match is None or "," in match["type"] else _schema(match["type"])
 
 
 def _from_call(call: str) -> tuple[Parameter, ...] | None:

@@ -2,13 +2,8 @@
 
 A signature has types and no names, so arguments are called arg0, arg1, … unless the help begins with the call itself:
 fields such as ``:param a:`` may stand in any order. Without a signature, arguments that the help names go by name where
-the service takes names. Another method without a signature takes its positional params as one array.
-
-Signatures and help take a call for each method: a few at a time, within the deadline of the listing, and late ones are
-left out. A service that answers none of the first questions is not asked the others.
+the service takes names; otherwise the positional params are one array.
 """
-
-from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
@@ -16,9 +11,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of, text_of
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of
 from gateway.listing.docstrings import fill_from_docstring
-from gateway.listing.typewords import any_if_null, any_of, schema_of_word
+from gateway.listing.entries import any_if_null, any_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 LIST: Final = "system.listMethods"
@@ -60,7 +55,7 @@ class SystemIntrospection:
 
 
 def is_saved(value: Any) -> bool:
-    """Tell whether a value from a file is an answer to ``system.listMethods``, which lists itself."""
+    """Return whether a value from a file is an answer to ``system.listMethods``, which lists itself."""
     return recognizes(value) and LIST in value
 
 
@@ -69,9 +64,8 @@ def recognizes(value: Any) -> bool:
 
 
 async def ask_each(source: ListingSource, question: str, names: list[str]) -> dict[str, Any]:
-    """Call the method ``question`` with each name, at most 5,000. Return the results by name, None for a failed call.
-
-    A few calls run at the same time. There is no task for each name, since a stranger may list millions."""
+    """Call the method ``question`` with each name, at most 5,000. Return the results by name, None for a failed or late
+    call. Where the first calls bring nothing, the others are not made."""
     asked = list(islice(dict.fromkeys(name for name in names if not name.startswith("system.")), _MOST_ASKED))
     first = await _ask_some(source, question, asked[:_SAMPLE_SIZE])
     if not any(map(_is_useful, first.values())):
@@ -81,7 +75,7 @@ async def ask_each(source: ListingSource, question: str, names: list[str]) -> di
 
 async def _ask_some(source: ListingSource, question: str, names: list[str]) -> dict[str, Any]:
     results: dict[str, Any] = dict.fromkeys(names)
-    waiting = iter(names)
+    waiting = iter(names)  # a task for each name would be millions, if a stranger lists so many
 
     async def ask() -> None:
         for name in waiting:
@@ -103,7 +97,6 @@ async def _takes_names(source: ListingSource, helps: dict[str, Any]) -> bool:
 
 
 def _is_useful(answer: Any) -> bool:
-    """Tell whether an answer may be a signature or the help of this method."""
     return bool(answer) and answer != _UNSUPPORTED
 
 
@@ -133,11 +126,8 @@ def parse_listing(
 
 def _types_of_signature(signature: Any) -> tuple[tuple[Parameter, ...] | None, Schema | None]:
     """Return the parameters and the result of ``[[result, param, …], …]``; None for an answer without types."""
-    alternatives = [
-        alternative
-        for alternative in (signature[:_MOST_SIGNATURES] if isinstance(signature, list) else ())
-        if isinstance(alternative, list) and alternative and all(isinstance(kind, str) for kind in alternative)
-    ]
+    read = signature[:_MOST_SIGNATURES] if isinstance(signature, list) else ()
+    alternatives = [one for one in read if isinstance(one, list) and one and all(isinstance(kind, str) for kind in one)]
     if not alternatives:
         return None, None
     shortest = min(map(len, alternatives))

@@ -4,26 +4,14 @@ The site's owner chose these tools, so ``/jsonrpc/methods`` may add details to t
 ``/mcp/tools/describe`` is not asked: a wrong name there poisons the site's cache for all users.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from gateway.listing import drupal
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    NoListing,
-    Step,
-    add_step,
-    listing_of,
-    object_of,
-    path_of,
-    text_of,
-    texts_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step, add_step, listing_of, path_of
+from gateway.listing.entries import object_of, text_of, texts_of
 from gateway.model import Listing, Method, SourceAnswer, Structure
 from gateway.text import masked_url
 
@@ -66,11 +54,8 @@ class JsonrpcMcp:
         if not (answer.has_value and drupal.recognizes(answer.value)):
             return listing
         details = {method.name: method for method in drupal.parse_listing(answer.value).methods}
-        methods = tuple(
-            _merge_details(method, details[method.name]) if method.name in details else method
-            for method in listing.methods
-        )
-        return replace(listing, methods=methods)
+        methods = (_merge_details(one, details[one.name]) if one.name in details else one for one in listing.methods)
+        return replace(listing, methods=tuple(methods))
 
 
 def _fault_of_page(answer: SourceAnswer, cursors: Sequence[Any]) -> str:
@@ -90,7 +75,7 @@ def _fault_of_page(answer: SourceAnswer, cursors: Sequence[Any]) -> str:
 
 
 def recognizes(document: Any) -> bool:
-    """Tell whether a document is a page of this listing. Other products use the same path, without input schemas."""
+    """Return whether a document is a page of this listing. Other products use the same path, without input schemas."""
     if not isinstance(document, dict) or not isinstance(document.get("tools"), list):
         return False
     tools = document["tools"]
@@ -124,10 +109,7 @@ def _merge_details(method: Method, other: Method) -> Method:
     input_schema = object_of(method.input_schema)
     properties = object_of(input_schema.get("properties"))
     schemas = {parameter.name: parameter.schema for parameter in other.parameters or ()}
-    filled = {
-        name: schemas[name] if not isinstance(schema, dict) and name in schemas else schema
-        for name, schema in properties.items()
-    }
-    if filled != properties:
-        method = replace(method, input_schema={**input_schema, "properties": filled})
+    lacking = {name: schemas[name] for name, own in properties.items() if not isinstance(own, dict) and name in schemas}
+    if lacking:
+        method = replace(method, input_schema={**input_schema, "properties": properties | lacking})
     return method if method.description else replace(method, description=other.description)

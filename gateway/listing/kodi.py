@@ -5,27 +5,12 @@ A GET of the endpoint has the same answer. ``$ref`` is the id of a type, without
 may do harm. They need params, so they are asked for only after Kodi is recognized.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    entry_of,
-    first_match,
-    get_question,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    text_of,
-    texts_of,
-)
-from gateway.listing.typewords import schema_of_word
-from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
+from gateway.listing.entries import entry_of, list_of, name_parameters, object_of, schema_of_word, text_of, texts_of
+from gateway.model import Listing, Method, Parameter, ServiceInfo, Structure
 
 INTROSPECT: Final = "JSONRPC.Introspect"
 DRAFT: Final = "http://json-schema.org/draft-03/schema#"
@@ -64,6 +49,7 @@ def parse_listing(document: dict[str, Any]) -> Listing:
 
     def parse_entry(name: str, entry: Any) -> Method:
         entry = entry_of(entry)
+        returns = entry.get("returns")
         parameters, structure = name_parameters(map(_parameter, list_of(entry.get("params"))), Structure.EITHER)
         return Method(
             name,
@@ -71,7 +57,7 @@ def parse_listing(document: dict[str, Any]) -> Listing:
             description=text_of(entry.get("description")),
             parameters=parameters,
             structure=structure,
-            result=_result(entry.get("returns")),
+            result={"$schema": DRAFT, **returns} if isinstance(returns, dict) else schema_of_word(returns),
             root=root,
             annotations=_annotations(entry.get("permission")),
             deprecated=entry.get("deprecated") is True,
@@ -91,14 +77,6 @@ def _parameter(item: Any) -> Parameter:
         item.get("required") is True,
         text_of(item.get("description")),
     )
-
-
-def _result(returns: Any) -> Schema | None:
-    """Return the schema of a result; None where any value is allowed. ``null``: no caller needs the result."""
-    if isinstance(returns, dict):
-        return {"$schema": DRAFT, **returns}
-    schema = schema_of_word(returns)
-    return None if schema is True else schema
 
 
 def _annotations(permission: Any) -> dict[str, Any]:

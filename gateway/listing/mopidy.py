@@ -1,27 +1,14 @@
 """Read Mopidy's ``core.describe``: a map from each method's name to its description and parameters.
 
-The fields of the description have the types. A parameter with a ``default`` is optional. ``varargs`` and ``kwargs``
-mark Python's ``*args`` and ``**kwargs``, which cannot be passed by name.
+The fields of the description have the types. ``varargs`` and ``kwargs`` mark Python's ``*args`` and ``**kwargs``.
 """
 
-from __future__ import annotations
-
-import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    entry_of,
-    first_match,
-    listing_of,
-    name_parameters,
-    object_of,
-    text_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_listing, listing_of
 from gateway.listing.docstrings import fill_from_docstring
+from gateway.listing.entries import entry_of, name_parameters, object_of, text_of
 from gateway.model import Listing, Method, Parameter, Structure
 
 DESCRIBE: Final = "core.describe"
@@ -39,9 +26,8 @@ class Mopidy:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        document = await first_match([call_question(source, DESCRIBE)], recognizes, "no map of methods")
-        # In a thread: descriptions of megabytes take seconds to read.
-        return await asyncio.to_thread(parse_listing, document)
+        questions = [call_question(source, DESCRIBE)]
+        return await first_listing(questions, recognizes, "no map of methods", parse_listing)
 
 
 def recognizes(document: Any) -> bool:

@@ -1,12 +1,8 @@
 """Read OpenRPC 1.x documents: ``rpc.discover``, or ``GET openrpc.json`` where a service has only that.
 
-A document has ``openrpc``, a string, and ``methods``, a list. Any version is accepted, since real documents say
-1.0.0-rc1 to 1.4.1 and differ little. An absent ``paramStructure`` means unknown here, although the specification says
-"either" (Method Object): three of four real services refuse by-name or by-position params. ``servers`` may name any
-host and are ignored, except a method's own relative path, which is its endpoint with fastapi-jsonrpc.
+Any version is accepted, since real documents say 1.0.0-rc1 to 1.4.1 and differ little. An absent ``paramStructure``
+means unknown here, although the specification says "either" (Method Object): three of four real services refuse one.
 """
-
-from __future__ import annotations
 
 import asyncio
 import re
@@ -16,21 +12,9 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.jsonrpc import resolve
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    first_match,
-    get_question,
-    is_heading,
-    list_of,
-    listing_of,
-    object_of,
-    schema_of,
-    text_of,
-    texts_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
 from gateway.listing.documents import inline_documents, read_documents
+from gateway.listing.entries import is_heading, list_of, object_of, schema_of, text_of, texts_of
 from gateway.model import Listing, Method, Parameter, ServiceInfo, Structure
 from gateway.text import excerpt
 
@@ -59,10 +43,8 @@ class OpenRpc:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        questions = [
-            call_question(source, "rpc.discover"),
-            *(get_question(source, url) for url in _document_urls(source)),
-        ]
+        questions = [call_question(source, "rpc.discover")]
+        questions += [get_question(source, url) for url in _document_urls(source)]
         document = await first_match(questions, recognizes, "no OpenRPC document")
         others = await read_documents(source)
         # In a thread: documents have up to megabytes, and the interpreter gives way to the event loop every 5 ms.
@@ -72,14 +54,8 @@ class OpenRpc:
 def _document_urls(source: ListingSource) -> tuple[str, ...]:
     if source.listing_url:
         return (source.listing_url,)
-    candidates = (
-        f"{source.url.rstrip('/')}/{FILE}",
-        f"{source.base}/{FILE}",
-        f"{source.origin}/{FILE}",
-        f"{source.origin}/.well-known/{FILE}",
-        source.url,
-    )
-    return tuple(dict.fromkeys(candidates))
+    folders = (source.url.rstrip("/"), source.base, source.origin, f"{source.origin}/.well-known")
+    return tuple(dict.fromkeys((*(f"{folder}/{FILE}" for folder in folders), source.url)))
 
 
 def recognizes(document: Any) -> bool:
@@ -109,7 +85,6 @@ def parse_listing(document: dict[str, Any]) -> Listing:
 
 
 def _has_heading(entry: dict[str, Any], document: dict[str, Any]) -> bool:
-    """Tell whether the name of a method, or of one of its parameters, cannot be a key of ``params``."""
     return any(map(is_heading, (entry.get("name", "-"), *(one.get("name") for one in _descriptors(entry, document)))))
 
 
@@ -118,9 +93,8 @@ def _method(entry: dict[str, Any], document: dict[str, Any], has_notifications: 
     descriptors = _descriptors(entry, document)
     structure = _structure(entry.get("paramStructure"), descriptors)
     result = _resolve_references(entry["result"], document) if "result" in entry else None
-    tags = [
-        _resolve_references(tag, document).get("name") for tag in list_of(entry.get("tags")) if isinstance(tag, dict)
-    ]
+    tags = (_resolve_references(tag, document).get("name") for tag in list_of(entry.get("tags")))
+    names = [tag for tag in tags if isinstance(tag, str)]
     return Method(
         entry["name"],
         OpenRpc.name,
@@ -133,7 +107,7 @@ def _method(entry: dict[str, Any], document: dict[str, Any], has_notifications: 
         root=document,
         endpoint=_endpoint(entry.get("servers")),
         scopes=texts_of(entry.get("x-scopes")),
-        meta={"tags": [tag for tag in tags if isinstance(tag, str)]} if tags else {},
+        meta={"tags": names} if names else {},
         deprecated=entry.get("deprecated") is True,
     )
 
@@ -148,10 +122,8 @@ def _paragraphs(entry: dict[str, Any], document: dict[str, Any]) -> Iterator[str
     errors = [_error(_resolve_references(error, document)) for error in list_of(entry.get("errors"))[:_MOST_ERRORS]]
     if any(errors):
         yield "\n".join(["Errors:", *filter(None, errors)])
-    examples = [
-        _example(_resolve_references(one, document), document)
-        for one in list_of(entry.get("examples"))[:_MOST_EXAMPLES]
-    ]
+    listed = list_of(entry.get("examples"))[:_MOST_EXAMPLES]
+    examples = [_example(_resolve_references(one, document), document) for one in listed]
     if any(examples):
         yield "\n".join(["Examples:", *filter(None, examples)])
 

@@ -1,34 +1,18 @@
 """Read lists without a specification: names, or entries with a name.
 
-They are at ``GET {base}/jsonrpc/methods``, as with Drupal, or the answer to a method such as Substrate's
-``rpc_methods`` or Electrum's ``help``. The list stands alone or in a member such as ``methods`` or ``commands``; it may
-also be an object by name, or one text of names. An entry may have a description, parameters (a list of names or of
-entries, an object by name, or one JSON Schema of all), and a result; what it lacks stays open. A method with only a
-name may accept params in either structure: the caller chooses, with a list or an object.
+Such are Substrate's ``rpc_methods`` and Electrum's ``help``. The list stands alone or in a member such as ``methods``;
+it may be an object by name, or one text of names. Parameters are a list of names or of entries, an object by name, or
+one JSON Schema. A method with only a name may accept either structure: the caller chooses, with a list or an object.
 """
 
-from __future__ import annotations
-
-import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    call_question,
-    first_match,
-    get_question,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    text_of,
-)
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_listing, get_question, listing_of
 from gateway.listing.docstrings import fill_from_docstring
 from gateway.listing.drupal import PATH
-from gateway.listing.typewords import schema_of_word
+from gateway.listing.entries import list_of, name_parameters, object_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands")
@@ -58,13 +42,9 @@ class Plain:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        questions = [
-            get_question(source, source.listing_url or source.base + PATH),
-            *(call_question(source, name) for name in LISTS),
-        ]
-        document = await first_match(questions, recognizes, "no list of names")
-        # In a thread: descriptions of megabytes take seconds to read.
-        return await asyncio.to_thread(parse_listing, document)
+        questions = [get_question(source, source.listing_url or source.base + PATH)]
+        questions += [call_question(source, name) for name in LISTS]
+        return await first_listing(questions, recognizes, "no list of names", parse_listing)
 
 
 def recognizes(document: Any) -> bool:
@@ -72,13 +52,10 @@ def recognizes(document: Any) -> bool:
 
 
 def all_named(document: Any) -> bool:
-    """Tell whether a document, as a person may write it, is a list of only names and entries with a name."""
-    entries = _list_in(document)
-    return (
-        isinstance(entries, list)
-        and bool(entries)
-        and all(name and isinstance(name, str) for name, _ in _entries(entries))
-    )
+    """Return whether a document, as a person may write it, is a list of only names and entries with a name."""
+    listed = _list_in(document)
+    names = [name for name, _ in _entries(listed)] if isinstance(listed, list) else []
+    return bool(names) and all(name and isinstance(name, str) for name in names)
 
 
 def parse_listing(document: Any) -> Listing:
@@ -111,7 +88,6 @@ def _name(entry: dict[str, Any]) -> Any:
 
 def _method(name: str, entry: dict[str, Any]) -> Method:
     declared = next((entry[key] for key in _PARAMETER_MEMBERS if key in entry), None)
-    result = schema_of_word(next((entry[key] for key in _RESULT_MEMBERS if key in entry), None))
     schema = declared if isinstance(declared, dict) and isinstance(declared.get("properties"), dict) else None
     parameters, structure = name_parameters([] if schema else _parameters(declared), Structure.BY_NAME)
     return fill_from_docstring(
@@ -123,17 +99,15 @@ def _method(name: str, entry: dict[str, Any]) -> Method:
             parameters=parameters if isinstance(declared, list | dict) else None,
             input_schema=schema,
             structure=Structure.UNKNOWN if declared is None else structure,
-            result=None if result is True else result,
+            result=schema_of_word(next((entry[key] for key in _RESULT_MEMBERS if key in entry), None)),
         )
     )
 
 
 def _parameters(declared: Any) -> list[Parameter]:
-    if isinstance(declared, list):
-        return [_parameter(text_of(object_of(item).get("name")), item) for item in declared]
     if isinstance(declared, dict):
         return [_parameter(name, item) for name, item in declared.items()]
-    return []
+    return [_parameter(text_of(object_of(item).get("name")), item) for item in list_of(declared)]
 
 
 def _parameter(name: str, item: Any) -> Parameter:

@@ -1,10 +1,12 @@
-"""Fetch a backend's listing in the configured dialect, or in the one that probing finds."""
+"""Fetch a backend's listing in the configured dialect, or in the one that probing finds: the first that is answered.
 
-from __future__ import annotations
+No question of probing changes state. None is a batch or has ``params``, because some services crash on either. An
+unknown method may cost two seconds (aria2 slows down guessing), so each question has a short timeout.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import structs
 
@@ -12,14 +14,109 @@ from gateway.backend.redaction import REDACTED
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.http_client.transport import Transport
-from gateway.listing.dialect import ListingSource, NoListing
-from gateway.listing.probe import DIALECTS, PATIENCE, probe_dialects
-from gateway.model import Caller, Listing, MessageForm, Method, QuarantinedMethod
+from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, static
+from gateway.listing.custom import Custom
+from gateway.listing.dialect import Dialect, ListingSource, NoListing, Step
+from gateway.listing.help import Help
+from gateway.listing.truenas import TrueNas
+from gateway.listing.ubus import Ubus
+from gateway.model import Caller, Listing, MessageForm, Method, QuarantinedMethod, SourceAnswer
 from gateway.settings.backend import Backend
 from gateway.text import secrets_in
 
 MAX_LISTING: Final = 16 * 1024**2
 """Largest answer of a listing, in bytes, unless ``backend.max_response`` is larger."""
+PATIENCE: Final = 3.0
+"""Seconds for one question while probing."""
+
+_ALL_DIALECTS: Final[tuple[Dialect, ...]] = (
+    jsonrpc_mcp.JsonrpcMcp(),
+    drupal.Drupal(),
+    openrpc.OpenRpc(),
+    smd.Smd(),
+    describe.Describe(),
+    introspection.SystemIntrospection(),
+    kodi.Kodi(),
+    mopidy.Mopidy(),
+    Help(),
+    plain.Plain(),
+    TrueNas(),
+    Ubus(),
+    static.Static(),
+    Custom(),
+)
+
+DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in _ALL_DIALECTS}
+"""Every dialect by its name, in the order of probing: those with a specification first, those of one product last."""
+HELD_BACK: Final = SourceAnswer(
+    "a listing, not used because the narrower one of jsonrpc_mcp was denied; "
+    "set backend.listing.dialect: drupal to offer all of its methods",
+    denied=True,
+)
+
+
+async def probe_dialects(source: ListingSource, progress: Callable[[str], None] = lambda _: None) -> Listing:
+    """Return the listing in the first dialect that the backend speaks. Call ``progress`` with each name that is tried.
+
+    Raise :class:`NoListing` with every step where it speaks none, where it cannot be reached, and where it has
+    jsonrpc_mcp but denies it to this caller: Drupal's wider listing would then publish methods that the site's owner
+    held back.
+    """
+    source = _CachingSource(source)
+    steps: list[Step] = []
+    for dialect in DIALECTS.values():
+        if not dialect.info.probed:
+            continue
+        progress(dialect.name)
+        try:
+            listing = await dialect.fetch_listing(source)
+        except NoListing as error:
+            steps += [step for step in error.steps if step not in steps]
+            if error.unreachable or error.is_partial:
+                break
+            continue
+        # The denied question may be that of jsonrpc_mcp, whose list has fewer methods than Drupal's own.
+        if listing.dialect == drupal.Drupal.name and any(step.answer.denied for step in steps):
+            raise NoListing([*steps, Step(f"GET {drupal.PATH}", HELD_BACK)])
+        return listing
+    raise NoListing(steps)
+
+
+class _CachingSource:
+    """Ask a source each question once, because several dialects look for their listing in the same place."""
+
+    def __init__(self, source: ListingSource) -> None:
+        self._source = source
+        self._answers: dict[str, SourceAnswer] = {}
+        self._text_for_any: str | None = None
+        self.url, self.base, self.origin = source.url, source.base, source.origin
+        self.listing_url, self.file, self.custom = source.listing_url, source.file, source.custom
+        self.documents = source.documents
+
+    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
+        if params is not None:
+            return await self._source.call_method(method, params)
+        if method not in self._answers:
+            self._answers[method] = self._unless_repeated(method, await self._source.call_method(method))
+        return self._answers[method]
+
+    def _unless_repeated(self, method: str, answer: SourceAnswer) -> SourceAnswer:
+        """Return the answer, unless it is the text that the first method got: some services answer so to any method, in
+        words that could pass for names."""
+        text = answer.value.replace(method, "") if isinstance(answer.value, str) else ""
+        if self._text_for_any is None:
+            self._text_for_any = text
+        elif text and text == self._text_for_any:
+            return replace(answer, summary="JSON, but the text with which it answers any method", has_value=False)
+        return answer
+
+    async def get_document(self, url: str) -> SourceAnswer:
+        if url not in self._answers:
+            self._answers[url] = await self._source.get_document(url)
+        return self._answers[url]
+
+    async def read_file(self, file: str) -> bytes:
+        return await self._source.read_file(file)
 
 
 class ListingCredential(Protocol):
@@ -33,9 +130,8 @@ class ListingCredential(Protocol):
 class ListingReader:
     """Fetch listings of one backend. The dialect that probing found is kept until the backend stops speaking it, and so
     is the message form. ``transport_of`` returns the way for the listings of one caller, for "" those of all callers.
-    ``secrets``, and those of ``credential``, are removed from the listing. ``dialect`` is what an earlier reader
-    found, or "auto". ``progress`` is called with each dialect that probing tries. ``reserve`` is as for
-    :class:`~gateway.backend.source.BackendSource`."""
+    ``secrets`` are removed from the listing. ``dialect`` is what an earlier reader found, or "auto". ``progress`` is
+    called with each dialect that probing tries."""
 
     def __init__(
         self,
@@ -57,9 +153,6 @@ class ListingReader:
         configured = settings.listing.dialect
         self.dialect: str = dialect if configured == "auto" else configured
         self._form = form_of(settings)
-
-    def __repr__(self) -> str:
-        return f"<ListingReader dialect={self.dialect} form={self._form}>"
 
     async def fetch_listing(self, caller: Caller) -> Listing:
         """Return the listing that the caller may see. Raise :class:`NoListing`, and what the credential raises.
@@ -149,14 +242,12 @@ def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
 
 def _quarantine_redacted(listing: Listing) -> Listing:
     """Quarantine the methods whose name or endpoint quoted a credential: without it they cannot be called."""
-    usable = tuple(method for method in listing.methods if REDACTED not in _call_target(method))
-    if len(usable) == len(listing.methods):
-        return listing
-    reason, remedy = "its name quotes a credential", "give it another name in the backend's listing"
-    unusable = (method.name for method in listing.methods if REDACTED in _call_target(method))
-    quarantined = (QuarantinedMethod(name, reason, remedy) for name in unusable)
-    return replace(listing, methods=usable, quarantined=(*listing.quarantined, *quarantined))
-
-
-def _call_target(method: Method) -> str:
-    return f"{method.wire_name or method.name} {method.endpoint or ''}"
+    usable: list[Method] = []
+    quarantined = [*listing.quarantined]
+    for method in listing.methods:
+        if REDACTED in f"{method.wire_name or method.name} {method.endpoint or ''}":
+            remedy = "give it another name in the backend's listing"
+            quarantined.append(QuarantinedMethod(method.name, "its name quotes a credential", remedy))
+        else:
+            usable.append(method)
+    return replace(listing, methods=tuple(usable), quarantined=tuple(quarantined))

@@ -5,28 +5,14 @@ A service without an ``envelope`` or ``transport`` has those of the document. It
 resolved against the address of the listing; a service on another host is quarantined.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    UnusableMethod,
-    entry_of,
-    first_match,
-    get_question,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    path_of,
-    text_of,
-)
-from gateway.listing.typewords import any_of, schema_of_word
+from gateway.listing import entries
+from gateway.listing.dialect import DialectInfo, ListingSource, first_match, get_question, listing_of, path_of
+from gateway.listing.entries import UnusableMethod, list_of, object_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
 DRAFT: Final = "http://json-schema.org/draft-03/schema#"
@@ -52,11 +38,9 @@ class Smd:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        document_url = source.listing_url or source.url
-        return parse_listing(
-            await first_match([get_question(source, document_url)], recognizes, "no service mapping description"),
-            document_url,
-        )
+        url = source.listing_url or source.url
+        document = await first_match([get_question(source, url)], recognizes, "no service mapping description")
+        return parse_listing(document, url)
 
 
 def recognizes(document: Any) -> bool:
@@ -69,7 +53,7 @@ def parse_listing(document: dict[str, Any], document_url: str = "") -> Listing:
     """Return the listing in a document. Relative targets of services are resolved against ``document_url``."""
 
     def parse_entry(name: str, service: Any) -> Method:
-        return _method(name, entry_of(service), document, document_url)
+        return _method(name, entries.entry_of(service), document, document_url)
 
     listing = listing_of(Smd.name, _services(document), parse_entry)
     return replace(listing, service=ServiceInfo(description=text_of(document.get("description"))))
@@ -94,15 +78,14 @@ def _method(name: str, service: dict[str, Any], document: dict[str, Any], docume
     if len(common) > _MOST_COMMON:
         raise UnusableMethod(f"the document has more than {_MOST_COMMON} parameters of all methods", _REMOVE)
     declared = [*list_of(service.get("parameters")), *common]
-    parameters, structure = name_parameters(map(_parameter, declared), Structure.EITHER)
-    result = _schema(object_of(service.get("returns")), service.get("returns"))
+    parameters, structure = entries.name_parameters(map(_parameter, declared), Structure.EITHER)
     return Method(
         name,
         Smd.name,
         description=text_of(service.get("description")),
         parameters=parameters,
         structure=structure,
-        result=None if result is True else result,
+        result=_schema(object_of(service.get("returns")), service.get("returns")),
         root=document,
         endpoint=_endpoint(service.get("target"), document.get("target"), document_url),
     )
@@ -124,7 +107,7 @@ def _schema(entry: dict[str, Any], kind: Any) -> Schema:
     if _is_words(kind):
         # With other keywords it is JSON Schema, where "array" is a list and nothing else.
         read = _word if rest.keys() <= _ALLOWED_WITH_WORD else schema_of_word
-        schema = any_of([read(word) for word in (kind if isinstance(kind, list) else [kind])])
+        schema = entries.any_of([read(word) for word in (kind if isinstance(kind, list) else [kind])])
     else:
         schema, rest = True, rest if kind is None else {**rest, "type": kind}
     if not rest:

@@ -1,17 +1,5 @@
-"""Read a listing from a file, for services that have none.
-
-The file is our own short YAML, or a saved answer in another dialect, with or without its JSON-RPC envelope.
-
-::
-
-    methods:
-      aria2.addUri:
-        description: Add a download.
-        structure: by-position            # by-name (default), by-position, by-name-in-list
-        params:                           # in order; null: not known, the caller chooses
-          uris: {schema: {type: array, items: {type: string}}, required: true, description: Where to fetch from.}
-          options: {schema: {type: object}}
-        result: {type: string}            # JSON Schema; false: the method has no result and is sent as a notification
+"""Read a listing from a file, for services that have none: our own short YAML (docs/listings.md), or a saved answer in
+another dialect, with or without its JSON-RPC envelope.
 """
 
 from __future__ import annotations
@@ -35,6 +23,7 @@ from gateway.text import did_you_mean
 _FAULTS_SHOWN: Final = 10
 _ENVELOPE: Final = {"jsonrpc", "id", "result", "error"}
 _SCHEMA: Final = {"type": ["object", "boolean"]}
+_ENTRY: Final = {"type": ["object", "null"], "additionalProperties": False}
 
 FILE_SCHEMA: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -47,18 +36,14 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
         "methods": {
             "type": "object",
             "propertyNames": {"type": "string", "minLength": 1, "maxLength": 512},
-            "additionalProperties": {
-                "type": ["object", "null"],
-                "additionalProperties": False,
+            "additionalProperties": _ENTRY | {
                 "properties": {
                     "title": {"type": "string"}, "description": {"type": "string"},
                     "structure": {"enum": ["by-name", "by-position", "by-name-in-list"]},
                     "params": {
                         "type": ["object", "null"],
                         "propertyNames": {"type": "string"},
-                        "additionalProperties": {
-                            "type": ["object", "null"],
-                            "additionalProperties": False,
+                        "additionalProperties": _ENTRY | {
                             "properties": {
                                 "schema": _SCHEMA, "required": {"type": "boolean"}, "description": {"type": "string"},
                             },
@@ -224,10 +209,7 @@ def _line(node: Any, path: tuple[str | int, ...]) -> int:
 
 async def read_fallback(file: str, form: MessageForm) -> Listing:
     """Return the operator's listing, ``catalog.fallback``, which is used while the backend gives none. ``form`` is the
-    message form of its calls.
-
-    Raise :class:`~gateway.listing.dialect.NoListing`.
-    """
+    message form of its calls. Raise :class:`~gateway.listing.dialect.NoListing`."""
     document, raw = await read_file(lambda name: asyncio.to_thread(Path(name).read_bytes), file)
     listing = await _parse_file(file, document, raw, {})
     note = f"the backend gave no listing; this is catalog.fallback, {file}"

@@ -4,26 +4,11 @@ Parameters are passed by position. The schema of a parameter has its name as ``_
 ``_required_``; these keywords appear at every level. TrueNAS speaks over a WebSocket, so most input is a saved answer.
 """
 
-from __future__ import annotations
-
-import asyncio
 from typing import Any, Final
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    UnusableMethod,
-    call_question,
-    entry_of,
-    first_match,
-    list_of,
-    listing_of,
-    name_parameters,
-    object_of,
-    schema_of,
-    text_of,
-    texts_of,
-)
+from gateway.listing import entries
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_listing, listing_of
+from gateway.listing.entries import UnusableMethod, list_of, object_of, schema_of, text_of
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 from gateway.model.schema_keywords import with_schemas
 
@@ -47,16 +32,13 @@ class TrueNas:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        document = await first_match(
-            [call_question(source, GET_METHODS)], recognizes, "no map of methods with accepts[]"
-        )
-        # In a thread: TrueNAS has 900 methods, some megabytes.
-        return await asyncio.to_thread(parse_listing, document)
+        missing = "no map of methods with accepts[]"
+        return await first_listing([call_question(source, GET_METHODS)], recognizes, missing, parse_listing)
 
 
 def recognizes(document: Any) -> bool:
-    entries = map(object_of, object_of(document).values())
-    return any(isinstance(entry.get("accepts"), list) and "returns" in entry for entry in entries)
+    listed = map(object_of, object_of(document).values())
+    return any(isinstance(entry.get("accepts"), list) and "returns" in entry for entry in listed)
 
 
 def parse_listing(document: dict[str, Any]) -> Listing:
@@ -64,7 +46,7 @@ def parse_listing(document: dict[str, Any]) -> Listing:
 
 
 def _method(name: str, entry: Any) -> Method:
-    entry = entry_of(entry)
+    entry = entries.entry_of(entry)
     for mark in ("downloadable", "uploadable"):
         if entry.get(mark) is True:
             raise UnusableMethod(f"the method is {mark}: it transfers a file besides its JSON", _REMEDY)
@@ -73,14 +55,15 @@ def _method(name: str, entry: Any) -> Method:
     paragraphs = [text_of(entry.get("description")).strip(), _JOB if entry.get("job") is True else ""]
     returns = list_of(entry.get("returns"))
     result = schema_of(_remove_own_keywords(returns[0])) if len(returns) == 1 and entry.get("job") is not True else True
-    parameters, structure = name_parameters(map(_parameter, list_of(entry.get("accepts"))), Structure.BY_POSITION)
+    declared = map(_parameter, list_of(entry.get("accepts")))
+    parameters, structure = entries.name_parameters(declared, Structure.BY_POSITION)
     return Method(
         name,
         TrueNas.name,
         description="\n\n".join(filter(None, paragraphs)),
         parameters=parameters,
         structure=structure,
-        result=None if result is True else result,
+        result=result,
         annotations=_annotations(entry.get("roles")),
     )
 
@@ -104,6 +87,6 @@ def _remove_own_keywords(schema: Any) -> Any:
 
 
 def _annotations(roles: Any) -> dict[str, Any]:
-    names = sorted(texts_of(roles))
+    names = sorted(entries.texts_of(roles))
     reads = names and all(name.endswith("_READ") for name in names)
     return ({"roles": names} if names else {}) | ({"readOnlyHint": True} if reads else {})

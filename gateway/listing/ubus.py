@@ -5,26 +5,13 @@ Bearer <session>`` (uhttpd from 2020 on); the result is then only the data. The 
 params are session, object and method, would be one method for all tools.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.listing.dialect import (
-    DialectInfo,
-    ListingSource,
-    UnusableMethod,
-    call_question,
-    entry_of,
-    first_match,
-    get_question,
-    listing_of,
-    name_parameters,
-    object_of,
-)
-from gateway.listing.typewords import schema_of_word
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
+from gateway.listing.entries import UnusableMethod, entry_of, name_parameters, object_of, schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 _SESSION: Final = "ubus_rpc_session"
@@ -52,7 +39,7 @@ class Ubus:
 
 
 def recognizes(document: Any) -> bool:
-    """Tell whether a document is this listing. One valid method is enough; an object may have no methods."""
+    # One valid method is enough; an object may have no methods.
     objects = map(object_of, object_of(document).values())
     return any(_has_types(types) for methods in objects for types in methods.values())
 

@@ -63,12 +63,12 @@ def _text_result(text: str, *, failed: bool = False) -> dict[str, Any]:
 
 def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
     if isinstance(value, str):
-        result = _text_result(value)
-        return result if tool.output_schema is None else result | _structured_content(tool, value, shape)
+        shown = _text_result(value)
+        return shown if tool.output_schema is None else shown | _structured_content(tool, value, shape)
     if type(value) is not Raw:
         value = Raw(jsonrpc.encode(value))  # once, for the text and for structuredContent
     text = str(value, "utf-8")
-    result = _text_result(text)
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": False}
     if shape.structured and not shape.objects_only:
         result["structuredContent"] = value
         return result
@@ -76,11 +76,8 @@ def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
 
 
 def _structured_content(tool: Tool, value: Any, shape: ResultShape, *, is_object: bool = False) -> dict[str, Any]:
-    """Return the member ``structuredContent``, or ``{}`` where there is none. ``value`` may be its JSON.
-
-    Where the revision requires an object, another value is wrapped as ``{"result": …}``, as its output schema is
-    (:mod:`~gateway.mcp.content`). Without an output schema it is left out.
-    """
+    """Return the member ``structuredContent``, or ``{}`` where there is none. ``value`` may be its JSON. Where the
+    revision requires an object, another value is wrapped as its output schema is, and left out without one."""
     if not shape.structured:
         return {}
     if shape.objects_only and tool.output_schema is not None and not is_object_schema(tool.output_schema):
@@ -191,7 +188,7 @@ BLOCKS_2025_06: Final = BLOCKS_2025_03 | {"resource_link"}
 
 
 def is_object_schema(schema: object) -> bool:
-    """Tell whether a schema's root is ``type: object``. Revisions up to 2025-11-25 require it of an output schema."""
+    """Return whether a schema's root is ``type: object``. Revisions up to 2025-11-25 require it of an output schema."""
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
@@ -204,14 +201,10 @@ def wrap_schema(schema: dict[str, object]) -> dict[str, object]:
     return wrapped
 
 
-# Project a tool to the JSON that a revision of MCP knows.
 @dataclass(frozen=True, slots=True)
 class ToolProjector:
-    """Project tools to the members that a revision knows (``Tool`` in its schema.ts).
-
-    ``objects_only`` wraps an output schema whose root is not an object, as results are wrapped. Pages are cached by
-    ``key``: revisions with an equal projection share them.
-    """
+    """Project tools to the members that a revision knows (``Tool`` in its schema.ts). ``objects_only`` wraps an output
+    schema whose root is not an object, as results are wrapped. Revisions with an equal ``key`` share cached pages."""
 
     annotations: bool = True
     titles: bool = True

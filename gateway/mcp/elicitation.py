@@ -5,8 +5,6 @@
 A call that waits for an answer holds no connection to the backend. It holds one of its caller's streams.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

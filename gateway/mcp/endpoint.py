@@ -1,7 +1,5 @@
 """Answer the MCP endpoint of one service: choose the era of each message by its ``_meta``, not by its method."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Any
 
@@ -50,14 +48,6 @@ class Endpoint:
             return await _refuse(error)
         return await self._answer_one(mcp_request, batch)
 
-    async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
-        """Return the stream that a GET opens. Raise :class:`GatewayError`."""
-        return await self.legacy.open_stream(mcp_request)
-
-    async def end_session(self, mcp_request: McpRequest) -> McpReply:
-        """Return the reply to a DELETE. Raise :class:`GatewayError`."""
-        return await self.legacy.end_session(mcp_request)
-
     async def _answer_one(self, mcp_request: McpRequest, value: Any) -> McpReply | McpStreamReply:
         try:
             message = jsonrpc.parse_message(value)
@@ -77,12 +67,9 @@ class Endpoint:
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             failure = to_gateway_error(error, method=message.method)
             record.note_error(failure)
-            return _reply(*era.error_reply(failure, message.id), failure)
+            status, body = era.error_reply(failure, message.id)
+            return McpReply(status, body, error=failure)
 
 
 async def _refuse(error: GatewayError, id: Id | None = None) -> McpReply:
-    return _reply(error.status, jsonrpc.error_bytes(id, error), error)
-
-
-def _reply(status: int, body: bytes, error: GatewayError) -> McpReply:
-    return McpReply(status, body, error=error)
+    return McpReply(error.status, jsonrpc.error_bytes(id, error), error=error)

@@ -3,8 +3,6 @@
 The body decides. A header that disagrees with it is refused: what intermediaries checked must be what runs.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re
@@ -32,7 +30,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
 def check_envelope(mcp_request: McpRequest, method: str, params: Mapping[str, Any]) -> str:
-    """Return the protocol version of a request, whose headers and body say the same. Note its client for the log.
+    """Return the protocol version of a request, whose headers and body say the same. Note its client for the log,
+    and its trace.
 
     Raise :class:`HeaderMismatch` for a header that is given twice or differs from the body, :class:`InvalidEnvelope`
     for an incomplete ``_meta``.
@@ -53,6 +52,9 @@ def check_envelope(mcp_request: McpRequest, method: str, params: Mapping[str, An
     client = meta.get(META_CLIENT)
     if type(client) is dict:
         RECORD.get().client = client.get("name")
+    if "traceparent" in meta or "baggage" in meta:
+        record = RECORD.get()
+        record.ambient, record.trace = record.trace, trace_of_meta(meta, record.trace)
     if mcp_request.repeats_body:
         if versions != [version]:
             raise _mismatch(PROTOCOL_VERSION, versions)
@@ -133,16 +135,30 @@ def _matches(parameter: HeaderParameter, text: str, value: Any) -> bool:
     return bool(text == value)
 
 
+def parse_call_params(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:
+    """Return name, arguments and progressToken of ``tools/call`` params; the token is None where it is missing or
+    neither a string nor an integer. Raise :class:`InvalidParams`."""
+    name = params.get("name")
+    if type(name) is not str or not name:
+        raise InvalidParams('"name" must be the name of a tool')
+    arguments = params.get("arguments")
+    if arguments is None:
+        arguments = {}
+    elif type(arguments) is not dict:
+        raise InvalidParams('"arguments" must be an object')
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if type(meta) is dict else None
+    if token is not None and type(token) not in (str, int):
+        token = None
+    return name, arguments, token
+
+
 def parse_extras(params: Mapping[str, Any]) -> CallExtras:
-    """Return what a ``tools/call`` has beside name and arguments, and note its trace. Raise :class:`InvalidParams`."""
+    """Return what a ``tools/call`` has beside name and arguments. Raise :class:`InvalidParams`."""
     responses = params.get("inputResponses", {})
     if type(responses) is not dict or (responses and not all(type(one) is dict for one in responses.values())):
         raise InvalidParams('"inputResponses" must be an object of objects')
     state = params.get("requestState")
     if state is not None and not (isinstance(state, str) and len(state) <= MAX_STATE):
         raise InvalidParams('"requestState" must be a string that the gateway sent')
-    meta = params["_meta"]
-    if "traceparent" in meta or "baggage" in meta:
-        record = RECORD.get()
-        record.trace = trace_of_meta(meta, record.trace)
-    return CallExtras(responses, state, meta[META_CAPABILITIES])
+    return CallExtras(responses, state, params["_meta"][META_CAPABILITIES])

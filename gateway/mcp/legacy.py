@@ -6,8 +6,6 @@ HTTP 200, since clients take a 404 for the end of a session. Hanging up does not
 ``notifications/cancelled`` does. Only 2025-03-26 has batches.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
@@ -36,6 +34,7 @@ from gateway.mcp.content import (
     call_result,
 )
 from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
+from gateway.mcp.envelope import parse_call_params
 from gateway.mcp.messages import (
     LAST_EVENT,
     PROTOCOL_VERSION,
@@ -47,7 +46,7 @@ from gateway.mcp.messages import (
     McpStreamReply,
     answers_to,
 )
-from gateway.mcp.operations import Operations, parse_call_params
+from gateway.mcp.operations import Operations
 from gateway.mcp.running import CallNotices
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject
@@ -57,7 +56,7 @@ from gateway.telemetry.record import RECORD, client_name
 @dataclass(frozen=True, slots=True)
 class LegacyRevision:
     """How a revision writes tools, results and the server's description. ``introduces`` are the members of an
-    ``Implementation``; ``explains_progress`` tells whether progress notifications have a ``message``; ``elicits`` are
+    ``Implementation``; ``explains_progress`` says whether progress notifications have a ``message``; ``elicits`` are
     the modes in which a server can ask the user for input."""
 
     version: str
@@ -136,7 +135,7 @@ class Legacy:
         ] = {"initialize": self._initialize, "ping": self._ping, "tools/list": self._list, "tools/call": self._call}
 
     def serves_version(self, mcp_request: McpRequest) -> bool:
-        """Tell whether the version header, if any, is of this era."""
+        """Return whether the version header, if any, is of this era."""
         return mcp_request.headers.get(PROTOCOL_VERSION) in (None, *VERSIONS)
 
     async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
@@ -284,14 +283,10 @@ class Legacy:
     def _prepare(self, context: _RequestContext, name: str, arguments: JsonObject) -> Awaitable[Call]:
         """Prepare a call as one that can ask the user, if the client can. A tool that needs more than that of a client
         gets a call that cannot, whose fault says so."""
-        extras = None
-        if self._can_ask(context):
+        extras, mcp_request = None, context.mcp_request
+        if context.elicits and mcp_request.accepts_stream and self._operations.streams.has_room(mcp_request.caller):
             extras = CallExtras(capabilities={"elicitation": {mode: {} for mode in context.elicits}}, optional=True)
-        return self._invocation.prepare(context.mcp_request.caller, name, arguments, extras)
-
-    def _can_ask(self, context: _RequestContext) -> bool:
-        mcp_request, streams = context.mcp_request, self._operations.streams
-        return bool(context.elicits) and mcp_request.accepts_stream and streams.has_room(mcp_request.caller)
+        return self._invocation.prepare(mcp_request.caller, name, arguments, extras)
 
     def _elicitor(self, context: _RequestContext, call: Call) -> Elicitor | None:
         if call.extras is None or context.session is None or not (call.tool.confirm or call.tool.input_required):

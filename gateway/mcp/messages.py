@@ -1,7 +1,5 @@
 """Requests and replies that the HTTP side and the protocol side exchange, and the names of MCP's headers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
@@ -75,10 +73,8 @@ class McpStreamReply(Struct):
     notices: bool = False
 
 
-# Answer JSON-RPC batches (JSON-RPC 2.0 §6), bounded in messages and in the size of the answers.
-#
-# A call takes some hundred bytes, its answer up to ``backend.max_response``. The gateway holds all answers of a batch
-# until the last one is there. Therefore they share the bound of one answer: a small request must not fill the memory.
+# The responses of a batch (JSON-RPC 2.0 §6) are held until the last one is there. Therefore they share the bound of one
+# response, ``backend.max_response``: a small request must not fill the memory.
 MAX_BATCH: Final = 50
 
 log = structlog.get_logger()
@@ -112,11 +108,8 @@ async def answers_to(
     items: Sequence[Any], answer: Callable[[Any, BatchBudget], Awaitable[bytes | None]], max_response: int
 ) -> bytes | None:
     """Answer the messages of a batch one after the other. Return the JSON array of their responses, None without any.
-
-    Each message has a record of its own. ``answer`` returns the response to one message, None for a notification; it
-    passes results through the budget.
-    Raise :class:`BadMessage` for too many messages or none, before the first is answered.
-    """
+    ``answer`` returns the response to one message, None for a notification; it passes results through the budget. Raise
+    :class:`BadMessage` for too many messages or none, before the first is answered."""
     if not 0 < len(items) <= MAX_BATCH:
         raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
     budget = BatchBudget(max_response)

@@ -14,8 +14,6 @@ reported before an unsupported version.
 Notifications have no header rules; they are accepted and ignored.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
@@ -36,11 +34,12 @@ from gateway.mcp.envelope import (
     META_VERSION,
     check_envelope,
     check_header_parameters,
+    parse_call_params,
     parse_extras,
 )
 from gateway.mcp.messages import PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
-from gateway.mcp.operations import CAPABILITIES, TITLED, WHOLE, Operations, ServerInfo, parse_call_params
-from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, Outcome, Tool
+from gateway.mcp.operations import CAPABILITIES, TITLED, WHOLE, Operations, ServerInfo
+from gateway.model import Caller, Catalog, JsonObject, NameStyle, Outcome, Tool
 from gateway.telemetry.record import RECORD
 
 
@@ -101,7 +100,7 @@ class Modern:
         }
 
     def claims_message(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
-        """Tell whether a message is of this era: its ``_meta`` names a version, or its header names one that is not in
+        """Return whether a message is of this era: its ``_meta`` names a version, or its header one that is not in
         ``legacy``."""
         if names_version(message.params):
             return True
@@ -195,7 +194,9 @@ class Modern:
             meta = {**_identity_of(self._operations.server_info(caller), revision.identifies), **call_meta(outcome)}
         if outcome.input_request is None:
             return {"resultType": "complete", **call_result(outcome, revision.shape), "_meta": meta}
-        return _result_of("input_required", _input_required(outcome.input_request), meta)
+        asked = outcome.input_request
+        members = {"inputRequests": asked.requests or None, "requestState": asked.state}
+        return _result_of("input_required", {name: it for name, it in members.items() if it is not None}, meta)
 
     async def _listen(
         self, mcp_request: McpRequest, _: ModernRevision, request: Request, params: JsonObject
@@ -226,10 +227,8 @@ class Modern:
 async def _notices(
     subscriptions: Subscriptions, epoch: int, streams: StreamLimit, caller: Caller, id: Id, *, tools: bool
 ) -> Events:
-    """Yield the acknowledgement, notifications and keep-alives, and the result when the gateway ends the stream.
-
-    A stream stays open for hours: it must not hold a service that a reload swapped.
-    """
+    """Yield the acknowledgement, notifications and keep-alives, and the result when the gateway ends the stream. It
+    stays open for hours: it must not hold a service that a reload swapped."""
     meta = {META_SUBSCRIPTION: id}
     accepted = {"toolsListChanged": True} if tools else {}
     with streams.hold_stream(caller):
@@ -261,11 +260,6 @@ def _meta(info: ServerInfo, known: tuple[str, ...]) -> Raw:
 
 def _identity_of(info: ServerInfo, known: tuple[str, ...]) -> JsonObject:
     return {META_SERVER: info.implementation(known)}
-
-
-def _input_required(input_request: InputRequest) -> JsonObject:
-    members = {"inputRequests": input_request.requests or None, "requestState": input_request.state}
-    return {name: value for name, value in members.items() if value is not None}
 
 
 def _result_of(type: str, members: JsonObject, meta: Raw | JsonObject) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from gateway.catalog.pages import PageCache, Projector
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import SEARCH_CATALOG
-from gateway.errors import InvalidCursor, InvalidParams
+from gateway.errors import InvalidCursor
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
@@ -24,12 +24,8 @@ from gateway.settings import CatalogSettings
 from gateway.settings.mcp import Icon, McpServer
 from gateway.signing import Signer, SigningKeys
 
-# Describe the server to clients (schema.ts ``Implementation``): from the settings, else from the service's listing,
-# else with the gateway's own name.
-#
-# 2024-11-05 and 2025-03-26 know ``name`` and ``version``, 2025-06-18 adds ``title``, 2025-11-25 and 2026-07-28 the
-# rest. ``instructions`` stand beside the implementation in each revision: in the result of ``initialize``, or of
-# ``server/discover``.
+# Members of schema.ts ``Implementation``: 2024-11-05 and 2025-03-26 know ``name`` and ``version``, 2025-06-18 adds
+# ``title``, 2025-11-25 and 2026-07-28 the rest.
 PLAIN: Final = ("name", "version")
 TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "websiteUrl", "icons")
@@ -147,11 +143,8 @@ class Operations:
         patience: float | None = None,
     ) -> ToolPage:
         """Return a page of tools, the first where ``cursor`` is None. ``patience`` is the longest wait in seconds where
-        no listing is cached.
-
-        Raise as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
-        :class:`~gateway.errors.CatalogUnavailable`.
-        """
+        no listing is cached. Raise as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
+        :class:`~gateway.errors.CatalogUnavailable`."""
         after = None
         self._access.check_list(caller)
         if cursor is None:
@@ -178,27 +171,9 @@ class Operations:
         self.streams.check(caller)
 
     def may_stream(self, call: Call) -> bool:
-        """Tell whether a stream answers a call that asks for progress: the call is made, and its caller has a stream
+        """Return whether a stream answers a call that asks for progress: the call is made, and its caller has a stream
         left. Otherwise the answer is plain, as a server may choose (2026-07-28, basic/patterns/progress)."""
         return call.fault is None and self.streams.has_room(call.caller)
-
-
-def parse_call_params(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:
-    """Return name, arguments and progressToken of ``tools/call`` params; the token is None where it is missing or
-    neither a string nor an integer. Raise :class:`InvalidParams`."""
-    name = params.get("name")
-    if type(name) is not str or not name:
-        raise InvalidParams('"name" must be the name of a tool')
-    arguments = params.get("arguments")
-    if arguments is None:
-        arguments = {}
-    elif type(arguments) is not dict:
-        raise InvalidParams('"arguments" must be an object')
-    meta = params.get("_meta")
-    token = meta.get("progressToken") if type(meta) is dict else None
-    if token is not None and type(token) not in (str, int):
-        token = None
-    return name, arguments, token
 
 
 class Cursors:

@@ -4,8 +4,6 @@ heartbeat, since JSON-RPC backends report no progress. The value grows by one wi
 basic/patterns/progress).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -27,14 +25,9 @@ _Key: TypeAlias = tuple[str, Id]
 
 
 class RunningCalls:
-    """Hold the calls of one mount until they are over. A call may outlive its client's connection.
-
-    This object belongs to the mount, not to the service: after a reload has swapped the service, a client may still
-    cancel an earlier call. Therefore it knows tasks only, and nothing of what they run.
-
-    The key of a call is its session and its request id, since many clients choose the same ids. A call without a
-    session (None) cannot be cancelled by a notification.
-    """
+    """Hold the calls of one mount until they are over: after a reload has swapped the service, a client may still
+    cancel an earlier call. The key is the session and the request id, since many clients choose the same ids. A call
+    without a session (None) cannot be cancelled by a notification."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -108,11 +101,6 @@ class RunningCalls:
             await asyncio.wait(self._tasks)
 
 
-# Bring what a client says of its call to the replica where the call is: that it is cancelled, or its user's answer.
-#
-# Both come as a POST of their own, which may reach another replica than the call did. What finds no call here is told
-# to all replicas by a notice of the store. There it is heard at most once: ids of calls are used once in a session,
-# and the id of a question is the gateway's.
 MAX_ANSWER: Final = 64 * 1024
 """Bytes of the largest answer to a question, as JSON: a notice has to hold it."""
 _AWAY: Final = "No call waits here for this answer, and other replicas cannot be told at the moment; answer again"
@@ -123,16 +111,15 @@ _ANSWERED: Final = "answered"
 
 
 class CallNotices:
-    """Find the calls of one mount, here or on other replicas. ``running`` and ``elicitations`` are the mount's."""
+    """Bring cancellations and users' answers to the replica of their call: each comes as a POST of its own, which may
+    reach another one. What finds no call here is told to all by a notice. At most one heeds it, since ids are used once
+    in a session. ``running`` and ``elicitations`` are the mount's."""
 
     def __init__(self, running: RunningCalls, elicitations: PendingElicitations, store: Store) -> None:
         self.running = running
         self.elicitations = elicitations
         self._store = store
         self._ends: list[Callable[[], None]] = []
-
-    def __repr__(self) -> str:
-        return f"<CallNotices of {self.running!r}, {self.elicitations!r}>"
 
     def follow(self) -> None:
         """Hear the notices of other replicas from now on, and which sessions end."""
@@ -190,7 +177,7 @@ async def stream_progress(
     """Yield progress while the task that ``start`` returns runs, every ``heartbeat`` seconds; without a ``token``,
     keep-alives. Then yield its response, with the result or the error.
 
-    ``held`` counts the stream while it is open. ``cancels`` tells whether closing the stream early cancels the task.
+    ``held`` counts the stream while it is open. ``cancels`` says whether closing the stream early cancels the task.
     ``tool`` is the name in the ``message`` of the notifications; without it they have none (2024-11-05 does not know
     the member). What the task puts into ``outbox`` is sent at once.
     """

@@ -5,8 +5,6 @@ so that any replica can serve it. An id does not authenticate: sent by another c
 tombstone in the store until the id would have expired.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Define who calls (caller, principal, access token), and whose catalog a caller sees (view)."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NoReturn
@@ -101,14 +99,13 @@ class Caller(Struct, frozen=True):
         return (self.principal.issuer, self.principal.subject) if self.principal is not None else ("", "")
 
     def token_still_valid(self, now: float) -> bool:
-        """Tell whether the token has not expired at ``now``, in wall-clock seconds. True without a token."""
+        """Return whether the token has not expired at ``now``, in wall-clock seconds. True without a token."""
         return self.principal is None or now < self.principal.expires
 
 
 ANONYMOUS: Final = Caller()
 
 
-# Define what a client sends along with a call, and the outcome of a call.
 class NoResult:
     """Mark a call whose method declares no result. :data:`NO_RESULT` is the only one."""
 

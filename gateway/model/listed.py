@@ -1,7 +1,5 @@
 """Define what a backend lists: its methods, as the listing describes them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -4,8 +4,6 @@ All code that walks through a schema uses these names, so that it agrees. The me
 compares. A keyword that is not listed is an annotation, which holds no schema (2020-12, core §6.5).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 

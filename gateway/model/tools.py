@@ -1,7 +1,5 @@
 """Define what the gateway offers: tools, how each is called, and catalogs of them."""
 
-from __future__ import annotations
-
 import hashlib
 from bisect import bisect
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Say what the gauges and counters of a process are now, beside those of its services."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import time
@@ -26,8 +24,7 @@ _STARTED: Final = time.time()
 
 @dataclass
 class ReloadState:
-    """Hold how the reloads ended: their number by result, when the last good one was (Unix time), whether the last one
-    was good, a digest of the configuration in force, and how many of its files are gone."""
+    """Hold how the reloads ended, the time of the last good one, a digest of what is in force, and missing files."""
 
     ended: Counter[str] = field(default_factory=Counter)
     at: float = field(default_factory=time.time)
@@ -38,7 +35,6 @@ class ReloadState:
     """That of the public port, None without TLS."""
 
     def count(self, *, is_good: bool) -> None:
-        """Count a reload."""
         self.is_good = is_good
         self.ended["ok" if is_good else "refused"] += 1
         if is_good:
@@ -53,8 +49,7 @@ class ReloadState:
 def process_gauges(
     store: ServerStore, held: HeldBytes, limit: ConnectionLimit | None, ahead: int, lag: LoopLag, reloads: ReloadState
 ) -> Iterator[tuple[Key, float]]:
-    """Yield each value by its family and labels. ``limit`` is that of the public port, None without one; ``ahead`` are
-    the bytes that its clients sent ahead of responses."""
+    """Yield each value by its family and labels. ``limit`` is the public port's, ``ahead`` the bytes sent ahead."""
     values: dict[str, float] = {
         "store_available": not store.problem.cause,
         "store_commands_total": store.commands,

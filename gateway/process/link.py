@@ -1,22 +1,15 @@
 """Hand a worker what its parent holds for it, and let the two talk for as long as both run.
 
-The parent starts the command line that started itself, with one more variable (:data:`VARIABLE`). It names the
-descriptors that the worker inherits: a channel to the parent, one for what it is lent, and the listening sockets.
-
-The channel is a pair of sockets. The parent sends words, each a line: ``stop``, ``reload``, ``refresh``. These are no
-signals because a signal would end a worker that has not set its handlers yet, and because a service manager may send
-SIGTERM to all processes at once: the one from the parent would be the second. The worker sends JSON, each a line: its
-status, the metrics that changed, and what a refresh came to. Where the channel ends, the other process is gone.
-On a second pair the parent lends the sockets of workers that do not answer: each message has all that the worker
-accepts from beside its own.
+:data:`VARIABLE` names the descriptors that a worker inherits: a channel, one for what it is lent, listening sockets. On
+the channel the parent sends lines: ``stop``, ``reload``, ``refresh``. A signal would end a worker without handlers, or
+be the second after a service manager's. The worker sends lines of JSON: status, changed metrics, the end of a refresh.
+On the second one the parent lends sockets of workers that do not answer: a message has all beside the worker's own.
 """
-
-from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,15 +17,14 @@ from typing import Any, Final
 import structlog
 
 from gateway import jsonrpc
+from gateway.process.server import Server
 from gateway.telemetry.merging import Changes
-from gateway.telemetry.metrics import Snapshot
 
 VARIABLE: Final = "JSONRPC_MCP_GATEWAY_WORKER"
 MAX_LINE: Final = 16 * 1024**2
 MAX_LENT: Final = 250
 """Sockets of one message; the kernel passes 253."""
-_INTERVAL: Final = 0.5
-"""Seconds from one report of a worker to the next."""
+_INTERVAL: Final = 0.5  # seconds from one report of a worker to the next
 
 log = structlog.get_logger()
 
@@ -43,8 +35,7 @@ class NotAWorker(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """Hold what worker ``number``, counted from 1, has of its parent: a channel, another one on which sockets are
-    ``lent``, and ``sockets`` of the public port."""
+    """Hold what worker ``number``, counted from 1, has of its parent. ``sockets`` are those of the public port."""
 
     number: int
     channel: socket.socket
@@ -61,8 +52,7 @@ class Inheritance:
 
 
 def inherit(environ: MutableMapping[str, str]) -> Inheritance | None:
-    """Take :data:`VARIABLE` out of the environment. Return what it names, None where this process is no worker. Raises
-    :class:`NotAWorker`."""
+    """Take :data:`VARIABLE` out of the environment; return what it names, or None. Raises :class:`NotAWorker`."""
     value = environ.pop(VARIABLE, None)
     if value is None:
         return None
@@ -80,32 +70,17 @@ def inherit(environ: MutableMapping[str, str]) -> Inheritance | None:
 
 
 class ParentLink:
-    """Report to the parent twice a second, and do what it says. ``stop`` is also called where the parent is gone.
-    ``refresh`` returns why it failed, "" if it did not. ``borrow`` is given the sockets of other workers that are
-    lent."""
+    """Report on ``server`` to the parent twice a second, and do what it says. ``stop`` is also called where the parent
+    is gone."""
 
     def __init__(
-        self,
-        inheritance: Inheritance,
-        *,
-        status: Callable[[], dict[str, Any]],
-        figures: Callable[[], Snapshot],
-        stop: Callable[[], object],
-        reload: Callable[[], object],
-        refresh: Callable[[], Awaitable[str]],
-        borrow: Callable[[Sequence[socket.socket]], object],
+        self, inheritance: Inheritance, server: Server, stop: Callable[[], object], reload: Callable[[], object]
     ) -> None:
         self._inheritance = inheritance
-        self._status = status
-        self._figures = figures
+        self._server = server
         self._changes = Changes()
         self._acts = {b"stop\n": stop, b"reload\n": reload, b"refresh\n": self._begin_refresh}
-        self._refresh = refresh
-        self._borrow = borrow
         self._refreshing: set[asyncio.Task[None]] = set()
-
-    def __repr__(self) -> str:
-        return f"<ParentLink of worker {self._inheritance.number}>"
 
     async def talk(self) -> None:
         """Talk to the parent until it is gone. Cancel it when the worker has ended its work."""
@@ -135,21 +110,21 @@ class ParentLink:
 
     def _messages(self) -> Iterator[dict[str, Any]]:
         """Yield the status, and the metrics that changed."""
-        yield self._status()
-        for entries in self._changes.lines(self._figures()):
+        yield self._server.status()
+        for entries in self._changes.lines(self._server.figures()):
             yield {"metrics": entries}
 
     def _take_lent(self) -> None:
         lent = self._inheritance.lent
         message, descriptors, _, _ = socket.recv_fds(lent, 1, MAX_LENT, socket.MSG_CMSG_CLOEXEC)
         if message:
-            self._borrow([socket.socket(fileno=descriptor) for descriptor in descriptors])
+            self._server.borrow([socket.socket(fileno=descriptor) for descriptor in descriptors])
         else:
             asyncio.get_running_loop().remove_reader(lent)  # the parent is gone
 
     def _begin_refresh(self) -> None:
         async def refresh() -> None:
-            await self._send({"refreshed": await self._refresh()})
+            await self._send({"refreshed": await self._server.refresh_listings()})
 
         task = asyncio.create_task(refresh())
         self._refreshing.add(task)

@@ -1,11 +1,8 @@
 """Keep several workers running that serve one public port, and answer probes for them.
 
-Each worker has a listening socket of its own (SO_REUSEPORT). The parent holds all of them, so a socket outlives its
-worker: connections that wait there are accepted by the others, to which the parent lends it, and by the worker's
-successor. The parent itself accepts none. A worker that hangs is killed and replaced.
+Each worker has a listening socket (SO_REUSEPORT), which the parent holds too: what waits there is accepted by other
+workers, to which it is lent, and by the successor. A worker that hangs is killed and replaced.
 """
-
-from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,18 +25,15 @@ from gateway.web.admin import AdminHandler, listen_for_probes
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
 OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"
 """Lists of what workers divide among them, and of what each has for itself."""
-_GRACE: Final = 5.0
-"""Seconds after which a worker that should have ended is killed."""
-_LOOK: Final = 0.25
-"""Seconds from one look at the workers to the next."""
+_GRACE: Final = 5.0  # seconds after which a worker that should have ended is killed
+_LOOK: Final = 0.25  # seconds from one look at the workers to the next
 
 log = structlog.get_logger()
 
 
 class Parent:
     """Hold the sockets, the workers and the admin port. ``command`` starts a worker; ``delay`` returns the seconds
-    before the next attempt by the number of failures in a row, and ``pause`` waits so many seconds. ``port`` and
-    ``admin_port`` are the bound ones."""
+    before the next attempt by the number of failures in a row. ``port`` and ``admin_port`` are the bound ones."""
 
     def __init__(
         self,
@@ -62,18 +56,22 @@ class Parent:
         self._keeping: list[asyncio.Task[int]] = []
         self._stopping = False
 
-    def __repr__(self) -> str:
-        return f"<Parent port={self.port} admin_port={self.admin_port} {self.workers}>"
-
     async def start(self) -> int | None:
-        """Open the ports, and start the workers. The first one starts alone: where it ends before it serves, so would
-        the others. Return its exit code then, None where it serves. Raises :class:`OSError` where a port is taken."""
+        """Open the ports, and start the workers, the first one alone: where it ends before it serves, so would the
+        others. Return its exit code then, None where it serves. Raises :class:`OSError` where a port is taken."""
         server = self._settings
         groups = [await bind(server.host, server.port)]
         groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
         self.port = groups[0][0].getsockname()[1]
         self.workers = [
-            Worker(number, sockets, self._command, self._delay, self._nobody_serves, self._totals)
+            Worker(
+                number,
+                sockets,
+                self._command,
+                self._delay,
+                lambda: all(map(Worker.absence, self.workers)),
+                self._totals,
+            )
             for number, sockets in enumerate(groups, start=1)
         ]
         self._watching = asyncio.create_task(self._watch())
@@ -112,7 +110,6 @@ class Parent:
             await self._admin.close()
 
     def kill(self) -> None:
-        """End all workers at once, whatever they do."""
         for worker in self.workers:
             worker.kill()
 
@@ -147,9 +144,6 @@ class Parent:
     def _processes(self) -> list[dict[str, Any]]:
         return [worker.status() for worker in self.workers]
 
-    def _nobody_serves(self) -> bool:
-        return all(worker.absence() for worker in self.workers)
-
     def _keep(self, worker: Worker, must_serve: bool) -> None:
         self._keeping.append(asyncio.create_task(worker.keep_running(must_serve)))
 
@@ -174,9 +168,8 @@ class Parent:
 
 
 async def serve(settings: Settings, command: Sequence[str], started: Callable[[int], None]) -> int:
-    """Serve with ``server.workers`` processes until SIGTERM or SIGINT; a second one ends all at once. SIGHUP is passed
-    on. ``started`` is called with the public port once a worker serves. Return the exit code. Raises :class:`OSError`
-    where a port is taken."""
+    """Serve with ``server.workers`` processes until SIGTERM or SIGINT; a second one ends all at once. ``started`` gets
+    the public port once a worker serves. Return the exit code. Raises :class:`OSError` where a port is taken."""
     parent = Parent(settings, command)
     stop = asyncio.Event()
     stop_on_signal(stop, parent.kill)

@@ -1,10 +1,8 @@
-"""The two ports of the process, and the table from path to service, which a reload swaps.
+"""The two ports of the process, and the table from path to service.
 
-A reload compares settings to find the services that are changed, new or gone. It builds every new service before it
-swaps any, so that a faulty configuration changes nothing. An old service is closed once its last call has ended.
+A reload builds every changed or new service before it swaps the table, so that a faulty configuration changes nothing.
+An old service is closed once its last call has ended.
 """
-
-from __future__ import annotations
 
 import asyncio
 import os
@@ -37,7 +35,7 @@ from gateway.signing import read_secrets
 from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
-from gateway.telemetry import audit, logs
+from gateway.telemetry import audit, logs, tracing
 from gateway.telemetry.metrics import Snapshot, render, snapshot
 from gateway.web.admin import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.public import Origins, PublicHandler
@@ -49,9 +47,8 @@ log = structlog.get_logger()
 
 
 class Server:
-    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones once it is started. ``store``, not
-    opened, takes the place of the one that the settings name. A worker is given the bound ``sockets`` of its public
-    port; the admin port is its parent's."""
+    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones. ``store``, not opened, takes the
+    place of that of the settings. A worker is given bound ``sockets``; the admin port is its parent's."""
 
     def __init__(
         self, settings: Settings, store: ServerStore | None = None, sockets: Sequence[socket.socket] | None = None
@@ -66,8 +63,7 @@ class Server:
         """Hold what /status says of the configuration and its files. The file watcher sets it."""
         self.lag = LoopLag()
         self.reloads = ReloadState()
-        self.services: Mapping[str, Service] = {}
-        """The services by mount: "" or ``/crm``."""
+        self.services: Mapping[str, Service] = {}  # the services by mount: "" or /crm
         self._given_store = store
         self._sockets = sockets
         self._store: ServerStore = MemoryStore()
@@ -82,8 +78,7 @@ class Server:
         return f"<Server {state} services={list(self.services.values())} retiring={len(self._retiring)}>"
 
     async def open(self, *, admin: bool) -> None:
-        """Build the services, and listen on the admin port if ``admin``. There is no public port: another server passes
-        requests to :attr:`handler`. Raises as :meth:`start` does."""
+        """Build the services, and the admin port if ``admin``. Another server passes requests to :attr:`handler`."""
         server = self.settings.server
         self._secrets = read_secrets(server.secret_file)
         self.handler = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
@@ -101,8 +96,7 @@ class Server:
             raise
 
     async def start(self) -> None:
-        """Build the services and listen. Raises :class:`OSError` where a port is taken, :class:`ConfigError`,
-        :class:`gateway.signing.SecretError`."""
+        """Build the services and listen. Raises :class:`OSError`, :class:`ConfigError`, ``SecretError``."""
         server = self.settings.server
         await self.open(admin=self._sockets is None)
         try:
@@ -127,11 +121,8 @@ class Server:
         )
 
     async def reload(self, new: Settings) -> None:
-        """Apply ``new``, and the files that it names as they are now, without losing a request. Knobs of the process
-        keep their values, see :func:`config.needs_restart`.
-
-        Raises :class:`ConfigError` with all faults; then nothing has changed.
-        """
+        """Apply ``new`` and the files that it names without losing a request; :func:`config.needs_restart` has the
+        knobs that keep their values. Raises :class:`ConfigError` with all faults; then nothing has changed."""
         kept = config.keep_for_process(self.settings, new)
         certificate = await asyncio.to_thread(read_certificate, kept.server.tls)
         built = await self._build(kept.by_mount)
@@ -158,13 +149,11 @@ class Server:
             await service.discovery.first_attempt_over.wait()
 
     async def refresh_listings(self) -> str:
-        """Fetch the listing of each service now, whatever the age of the old one. Return why that failed, "" if it did
-        not."""
+        """Fetch the listing of each service now. Return why that failed, "" if it did not."""
         return "; ".join(filter(None, await asyncio.gather(*map(self._refresh_listing, list(self.services)))))
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
-        """Accept connections from these sockets of other workers, too."""
-        self._ports[-1].borrow(sockets)
+        self._ports[-1].acceptor.borrow(sockets)
 
     def end_streams(self) -> None:
         """End the streams that last while their clients listen. Those of calls end with their calls."""
@@ -172,12 +161,12 @@ class Server:
             mount.subscriptions.close()
 
     async def stop(self) -> None:
-        """Serve on for ``server.drain_delay``, so that proxies learn that this gateway ends. Then finish the requests
-        that are under way, at most for ``server.shutdown_timeout``, and close everything."""
+        """Serve on for ``server.drain_delay``, so that proxies learn of the end. Then finish the running requests
+        within ``server.shutdown_timeout``, and close everything."""
         self._stopping = True
         for port in self._ports:
             port.drain()
-        if self.port:  # else nobody was served yet
+        if self.port:  # else it has served no client yet
             await asyncio.sleep(self.settings.server.drain_delay)
         self.lag.stop()
         await self.background.stop()
@@ -196,16 +185,19 @@ class Server:
         await self._store.close()
         if self.settings.telemetry.audit.to:
             audit.stop()
+        if self.settings.telemetry.traces != "off":
+            await asyncio.to_thread(tracing.stop)
 
     async def _open_store(self) -> None:
-        """Open the audit and the store that the settings name. Raises :class:`ConfigError`."""
+        """Open the audit, the traces and the store that the settings name. Raises :class:`ConfigError`."""
         try:
             audit.start(self.settings.telemetry.audit)
+            tracing.start(self.settings.telemetry)
             self._store = self._given_store or make_store(self.settings.store)
             await self._store.open()
         except StoreFault as fault:
             raise ConfigError([f"store.url: {fault}"]) from None
-        except audit.AuditFault as fault:
+        except audit.TelemetryFault as fault:
             raise ConfigError([str(fault)]) from None
 
     async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
@@ -243,8 +235,8 @@ class Server:
         return _named(asked, trouble) if asked and trouble else ""
 
     def _retire(self, service: Service, unused: Mount | None) -> None:
-        """Close a service once its calls have ended, and those of the services that it replaced: they may run at the
-        mount, which is closed first if it is ``unused`` from now on."""
+        """Close a service once its calls have ended, and those of its predecessors, which may run at the mount. That is
+        closed first if it is ``unused`` from now on."""
         predecessors = [task for one, task in self._retiring.items() if one.settings.mount == service.settings.mount]
         if unused is not None:
             unused.subscriptions.close()
@@ -300,9 +292,8 @@ class Server:
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
     def figures(self) -> Snapshot:
-        """Return all cells, gauges and counters of this process as they are now."""
         of_services = (service_gauges(service, self._mounts[mount]) for mount, service in self.services.items())
-        ahead = sum(port.bytes_ahead for port in self._ports[-1:] if self._limit is not None)
+        ahead = sum(port.serving.ahead.bytes for port in self._ports[-1:] if self._limit is not None)
         own = process_gauges(self._store, self.held, self._limit, ahead, self.lag, self.reloads)
         return snapshot(chain(own, *of_services))
 
@@ -313,8 +304,7 @@ class Server:
         return await render((cells, exemplars), (service.name for service in self.services.values()), accept)
 
     def status(self) -> dict[str, Any]:
-        """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way, as a number
-        that does not come down again."""
+        """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way."""
         calls = sum(mount.concurrency.total for mount in self._mounts.values())
         streams = sum(mount.streams.total for mount in self._mounts.values())
         found = *self.problems, self._store.problem

@@ -1,7 +1,5 @@
 """Run a gateway as a process: signals, reloads, and the garbage collector's thresholds."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc
@@ -25,8 +23,7 @@ from gateway.process.signals import call_on_hangup, notify, stop_on_signal
 from gateway.settings import Settings
 from gateway.telemetry import audit
 
-# Python 3.11 has (700, 10, 10).
-_GC_THRESHOLDS: Final = (10_000, 20, 50)
+_GC_THRESHOLDS: Final = (10_000, 20, 50)  # Python 3.11 has (700, 10, 10)
 _INTERVAL: Final = 0.25
 _CONFIGURATION: Final = "the configuration"
 
@@ -41,10 +38,9 @@ async def serve(
     started: Callable[[int], None] = lambda _: None,
     inheritance: Inheritance | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reloads the configuration from
-    ``source`` and refreshes the listings; a change of a file does so for what depends on the file. ``started`` is
-    called with the public port once it is open. A worker has an ``inheritance``, and also does what its parent says.
-    Raises what :meth:`Server.start` raises."""
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reloads ``source`` and refreshes the
+    listings; a change of a file does what depends on the file. ``started`` gets the open public port. A worker has an
+    ``inheritance``, and does what its parent says. Raises what :meth:`Server.start` raises."""
     server = Server(settings, sockets=None if inheritance is None else inheritance.sockets)
     stop = asyncio.Event()
     reloads = Reloads(server, source)
@@ -55,7 +51,8 @@ async def serve(
     started(server.port)
     notify("READY=1")
     tuning = asyncio.create_task(_tune_gc(server))
-    talking = asyncio.create_task(_talk(inheritance, server, stop, reloads))
+    link = None if inheritance is None else ParentLink(inheritance, server, stop.set, reloads.ask)
+    talking = None if link is None else asyncio.create_task(link.talk())
     try:
         await stop.wait()
         log.info("stopping", reason="signal")
@@ -63,27 +60,13 @@ async def serve(
     finally:
         tuning.cancel()
         await server.stop()
-        talking.cancel()
+        if talking is not None:
+            talking.cancel()
     log.info("stopped")
 
 
-async def _talk(inheritance: Inheritance | None, server: Server, stop: asyncio.Event, reloads: Reloads) -> None:
-    """Report to the parent, and do what it says, where there is one."""
-    if inheritance is not None:
-        await ParentLink(
-            inheritance,
-            status=server.status,
-            figures=server.figures,
-            stop=stop.set,
-            reload=reloads.ask,
-            refresh=server.refresh_listings,
-            borrow=server.borrow,
-        ).talk()
-
-
 async def _tune_gc(server: Server) -> None:
-    """Exclude the objects made at start from garbage collection. They stay until the end, and each full collection
-    would go through all of them and hold up calls for tens of milliseconds."""
+    """Exclude the objects made at start from garbage collection, which would take tens of milliseconds each time."""
     await server.wait_until_listed()
     gc.collect()
     gc.freeze()
@@ -91,12 +74,10 @@ async def _tune_gc(server: Server) -> None:
 
 
 class Reloads:
-    """Reload a server when the configuration of ``source``, or a file that it names, changes. Make it before the server
-    starts: it notices what changes from then on.
+    """Reload a server when the configuration of ``source``, or a file that it names, changes from now on.
 
-    Each file is checked a few times a second. inotify would be faster, but it does not work on every file system, and
-    it misses Kubernetes's way to change a mounted file: it swaps a symbolic link in the path. The list of files is made
-    for each check, so that files which a reload has just named are watched too.
+    Each file is checked a few times a second: inotify does not work on every file system, and misses how Kubernetes
+    changes a mounted file, by swapping a symbolic link in the path.
     """
 
     def __init__(self, server: Server, source: ConfigSource) -> None:
@@ -105,8 +86,7 @@ class Reloads:
         self._reload_wanted = asyncio.Event()
         self._listing_wanted = asyncio.Event()
         self._refused: Settings | None = None
-        self._touched: set[str] = set()
-        """Knobs whose files changed since the last reload."""
+        self._touched: set[str] = set()  # knobs whose files changed since the last reload
         self._refusal = Problem()
         self._gone: dict[Path, Problem] = {}
         self._watcher = FileWatcher()
@@ -119,8 +99,7 @@ class Reloads:
         self._server.background.start("listing on demand", self._list_on_demand)
 
     def ask(self) -> None:
-        """Reload the configuration and refresh the listings soon, whether or not anything changed; write the audit into
-        a new file, where a rotation renamed the old one."""
+        """Reload and refresh the listings soon, changed or not. Open the audit's file again, which may be rotated."""
         if (auditor := audit.active) is not None:
             auditor.reopen()
         self._reload_wanted.set()
@@ -180,24 +159,20 @@ class Reloads:
         self._refusal.set("")
 
     def _load(self) -> Settings:
-        """Return the settings. Raises :class:`ConfigError`. A file that is named for the first time is watched before
-        it is read: else a change in between would be missed."""
+        """Return the settings, read until the watcher knows all files. Raises :class:`ConfigError`."""
         while True:
-            fault: ConfigError | None = None
             try:
                 settings = self._source.load_settings()
-            except ConfigError as error:
-                fault = error
-            if not self._watcher.add_new(self._source.files):
-                break  # no file that was read is new to the watcher
-        if fault is not None:
-            raise fault
-        self._watcher.add_new(file for _, file in files_of(settings))
-        return settings
+            except ConfigError:
+                if not self._watcher.add_new(self._source.files):
+                    raise
+            else:
+                if not self._watcher.add_new(self._source.files):
+                    self._watcher.add_new(file for _, file in files_of(settings))
+                    return settings
 
     def _files(self) -> dict[Path, set[str]]:
-        """Return the files to watch, each with the knobs that name it. Those of refused settings are among them: a
-        change of one may be what makes the settings valid."""
+        """Return the files to watch with their knobs, also of refused settings, which a change may make valid."""
         files: dict[Path, set[str]] = {file: {_CONFIGURATION} for file in self._source.files}
         for knob, file in files_of(self._server.settings):
             files.setdefault(file, set()).add(knob)
@@ -220,8 +195,7 @@ class Reloads:
 
 @dataclass(slots=True)
 class _FileState:
-    """A file as it was at the last check that found it. ``unsettled`` means that it may still be being written,
-    ``missed`` counts the checks since."""
+    """A file as it was at the last check that found it; ``missed`` counts those since. ``unsettled``: being written."""
 
     status: _Status
     digest: bytes | None
@@ -244,8 +218,8 @@ class FileWatcher:
         return bool(new)
 
     def changed(self, files: Collection[Path]) -> list[Path]:
-        """Return those of ``files`` whose content changed, and watch no others from now on. A file being written
-        is returned once two checks in a row find the same status, a removed one once it is back, a new one not."""
+        """Return those of ``files`` whose content changed, and watch no others from now on: a file being written once
+        two checks in a row find the same status, a removed one once it is back, a new one not."""
         self.add_new(files)
         self._states = {file: self._states[file] for file in files}
         changed = []
@@ -274,8 +248,7 @@ def _warn(file: Path, knobs: set[str]) -> Problem:
 
 
 def _status_of(file: Path) -> _Status:
-    """Return what changes with the file, None if it is gone. Also None for a pipe or a device: reading one again would
-    take data that is meant for others, or wait for ever."""
+    """Return what changes with the file, None if it is gone, and for a pipe or a device, which cannot be read again."""
     try:
         status = file.stat()
     except OSError:

@@ -1,10 +1,7 @@
-"""Handle the signals that stop the gateway or make it reload, and tell systemd what comes of them.
+"""Handle signals that stop the gateway or make it reload, from the main thread, and notify systemd.
 
 ``signal.signal`` works on every system; asyncio's ``add_signal_handler`` is missing on Windows, as is SIGHUP.
-All functions must be called in the main thread.
 """
-
-from __future__ import annotations
 
 import asyncio
 import os
@@ -19,8 +16,8 @@ _STOP: Final = ("SIGTERM", "SIGINT", "SIGBREAK")
 
 
 def stop_on_signal(stop: asyncio.Event, before_end: Callable[[], None] = lambda: None) -> None:
-    """Set ``stop`` at the first SIGTERM, SIGINT or (Windows) SIGBREAK. A second one ends the process at once, even if
-    the loop is blocked, with the exit code 128 plus the signal's number, as in shells. It calls ``before_end``."""
+    """Set ``stop`` at the first SIGTERM, SIGINT or (Windows) SIGBREAK. A second one calls ``before_end`` and ends the
+    process at once, even if the loop is blocked, with exit code 128 plus the signal's number, as in shells."""
 
     def request_stop(*_: object) -> None:
         for number in _signal_numbers(_STOP):

@@ -1,7 +1,5 @@
 """Keep one worker running, as its parent sees it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -17,17 +15,14 @@ from gateway.http_server.accepting import bind_beside
 from gateway.process.link import MAX_LENT, MAX_LINE, VARIABLE, Inheritance
 from gateway.telemetry.merging import Totals
 
-_LASTING: Final = 10.0
-"""Seconds of service after which a worker's end is the first failure again."""
+_LASTING: Final = 10.0  # seconds of service after which a worker's end is the first failure again
 _CLOSED_FROM: Final = 3
 """Failures in a row from which on the socket is closed until the worker serves again, if no other one serves."""
 SILENT: Final = 8.0
 """Seconds without a report after which a worker hangs. It reports twice a second."""
-_START: Final = 120.0
-"""Seconds until the first report: on a busy machine the imports alone may take many."""
+_START: Final = 120.0  # seconds until the first report: on a busy machine the imports alone may take many
 EMPTY: Final[dict[str, Any]] = {"configuration": None, "services": [], "problems": [], "jobs": [], "under_way": {}}
-_LAST_WORDS: Final = 1.0
-"""Seconds to read what a process reported before it ended."""
+_LAST_WORDS: Final = 1.0  # seconds to read what a process reported before it ended
 _LENT_FROM: Final = 1.0
 """Seconds without a report after which others accept the worker's connections, too. That harms no slow one."""
 
@@ -35,11 +30,10 @@ log = structlog.get_logger()
 
 
 class Worker:
-    """Run worker ``number``, counted from 1, and another in its place where it ends. ``sockets`` are bound to the
-    public port; the worker makes them listen. ``command`` starts it, ``delay`` is as for
-    :class:`~gateway.process.parent.Parent`. ``nobody_serves`` tells whether all workers are absent. ``totals`` gets the
-    metrics. ``served`` is set once it has ever served, ``replaced`` counts the processes that ended. :meth:`look`
-    counts the time, no clock does: a parent that was held up itself must not take that for silence."""
+    """Run worker ``number``, counted from 1, and another in its place where it ends. The worker makes ``sockets`` of
+    the public port listen; ``delay`` is as for :class:`~gateway.process.parent.Parent`. ``totals`` gets the metrics.
+    ``served`` is set once it has ever served. :meth:`look` counts the time, since a parent that was held up itself must
+    not take that for silence."""
 
     def __init__(
         self,
@@ -67,9 +61,6 @@ class Worker:
         self._silence = self._service = 0.0  # seconds since it was last heard, and in which it served
         self._refreshes: list[asyncio.Future[str]] = []
 
-    def __repr__(self) -> str:
-        return f"<Worker {self.number} process={self.pid or 'none'} {self.unready() or 'ready'}>"
-
     def status(self) -> dict[str, Any]:
         """Return what the worker says of itself, and what its parent knows of it."""
         known = {"unready": self.unready(), "worker": self.number, "process": self.pid}
@@ -81,8 +72,7 @@ class Worker:
         return self._state["unready"] if self._state and absence is None else absence
 
     def absence(self, seconds: float = _LENT_FROM) -> str | None:
-        """Return why the worker accepts no connections: nothing was heard of it for so long, or it drains. None if it
-        does."""
+        """Return why the worker accepts no connections: it was silent for so long, or drains. None if it does."""
         if self._state is None:
             return "is starting" if self.pid else "does not run"
         if self._silence > seconds:
@@ -90,8 +80,7 @@ class Worker:
         return "stopping" if self._state["unready"] == "stopping" else None
 
     def look(self, seconds: float) -> None:
-        """Note that so much time has passed since the last look. Kill the process where it was silent for too long: it
-        hangs, and would not react to another signal."""
+        """Note that so much time has passed, and kill a process that was silent for too long: it hangs."""
         self._silence += seconds
         if self.absence() is None:
             self._service += seconds
@@ -115,8 +104,7 @@ class Worker:
         return True
 
     async def refresh(self) -> str:
-        """Have the worker refresh the listings. Return why that failed, "" if it did not. It may take long; a worker
-        that hangs is killed meanwhile."""
+        """Have the worker refresh the listings. Return why that failed, "" if it did not. That may take long."""
         if not self.tell("refresh"):
             return "does not run"
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -125,21 +113,19 @@ class Worker:
         return answer.result()
 
     def stop(self) -> None:
-        """Let the worker finish what is under way, and have no successor. Its port closes when the worker does that."""
+        """Let the worker finish its requests; do not restart it. The worker closes its port."""
         self._stopping.set()
         self.tell("stop")
         for one in self.sockets:
             one.close()
 
     def kill(self) -> None:
-        """End the process at once."""
         if self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
     async def keep_running(self, must_serve: bool) -> int:
-        """Run the worker until :meth:`stop`. Return its exit code then, or with ``must_serve`` where it ends without
-        having ever served."""
+        """Run the worker until :meth:`stop`, or, if it ``must_serve``, its first end. Return its exit code."""
         failures = 0
         while not self._stopping.is_set():
             self._service = 0.0
@@ -203,7 +189,6 @@ class Worker:
                     self._refreshes.pop(0).set_result(message["refreshed"])
 
     def _forget(self) -> None:
-        """Forget what belonged to the process that ended."""
         self.pid, self._state, self._channel = 0, None, None
         self._totals.end(self.number)
         self._lending, self._lent = None, []
@@ -212,8 +197,7 @@ class Worker:
             answer.set_result("ended meanwhile")
 
     def _renew_sockets(self) -> None:
-        """Replace the sockets by some that do not listen, so that no connection waits for a worker that may not come.
-        Those that wait are reset. The new ones are bound first, so that the port stays this process's."""
+        """Replace the sockets by bound ones that do not listen: the worker may not come, none may wait for it."""
         listened = self.sockets
         try:
             self.sockets = bind_beside(listened)

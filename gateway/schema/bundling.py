@@ -1,11 +1,8 @@
 """Turn schemas of a listing into self-contained JSON Schema 2020-12 of bounded size.
 
 The target of a ``$ref`` within the listing is copied into ``$defs``, and recursion stays a reference. A reference out
-of the document is never fetched (2026-07-28, basic/index "$ref resolution"). Older drafts, and the lists that PHP
-writes for empty maps, are rewritten at every level (:mod:`gateway.schema.drafts`).
+of the document is never fetched (2026-07-28, basic/index "$ref resolution"). Older drafts are rewritten at every level.
 """
-
-from __future__ import annotations
 
 import math
 import re
@@ -18,7 +15,7 @@ from gateway import jsonrpc
 from gateway.jsonrpc import escape_pointer
 from gateway.model import Schema
 from gateway.model.schema_keywords import DEFINITIONS, LISTS, MAPS, ONE
-from gateway.schema.drafts import upgrade_keywords
+from gateway.schema.drafts import add_keyword, upgrade_keywords
 from gateway.schema.references import ReferenceResolver, SchemaScope
 from gateway.text import excerpt
 
@@ -76,10 +73,8 @@ class Bundler:
         return converted if isinstance(converted, dict) else self.add_schema(converted)
 
     def inline_root(self, converted: dict[str, Any]) -> dict[str, Any]:
-        """Return what the root refers to, where the root is a ``$ref`` alone and what it refers to has a type.
-
-        MCP up to 2025-11-25 looks for ``type: object`` at the root, and clients look there for ``properties``.
-        """
+        """Return what the root refers to, where it is a ``$ref`` alone, to what has a type: MCP up to 2025-11-25 looks
+        for ``type: object`` at the root, and clients look there for ``properties``."""
         name = str(converted.get("$ref", "")).removeprefix(_PREFIX)
         definition = self.definitions.get(name)
         if converted.keys() != {"$ref"} or not isinstance(definition, dict) or "type" not in definition:
@@ -97,9 +92,8 @@ class Bundler:
         if size == math.inf:
             raise UnsoundSchema("the schema cannot be written as JSON", _largest_part(schema))
         if size > MAX_BYTES:
-            raise UnsoundSchema(
-                f"the schema has {size // 1024} KiB, more than {MAX_BYTES // 1024} KiB", _largest_part(schema)
-            )
+            what = f"the schema has {size // 1024} KiB, more than {MAX_BYTES // 1024} KiB"
+            raise UnsoundSchema(what, _largest_part(schema))
         return schema
 
     def _convert(self, value: Any, scope: SchemaScope, pointer: str, depth: int, extended: bool = False) -> Any:
@@ -197,10 +191,8 @@ def bundle_schema(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the self-contained schema of a whole arguments object. Raises :class:`UnsoundSchema`.
-
-    A schema that needs no repair stays as it is, anchors included.
-    """
+    """Return the self-contained schema of a whole arguments object. One that needs no repair stays as it is, anchors
+    included. Raises :class:`UnsoundSchema`."""
     bundler = Bundler(schema)
     converted = bundler.inline_root(bundler.add_schema(schema))
     kind = converted.get("type", "object")
@@ -220,11 +212,7 @@ def _allow_other_properties(schema: dict[str, Any]) -> None:
 def _with_one_reference(schema: dict[str, Any]) -> dict[str, Any]:
     """Replace a dynamic reference by a plain one, which means the same in a document of one resource."""
     if "$dynamicRef" in schema:
-        reference = schema.pop("$dynamicRef")
-        if "$ref" in schema:
-            schema["allOf"] = [*schema.get("allOf", ()), {"$ref": reference}]
-        else:
-            schema["$ref"] = reference
+        add_keyword(schema, "$ref", schema.pop("$dynamicRef"))
     return schema
 
 
@@ -244,7 +232,7 @@ def _largest_part(schema: Mapping[str, Any]) -> str:
 
 
 def _differs_by_anchors(whole: Any, listed: Any) -> bool:
-    """Tell whether ``whole`` is the listed schema without its well-formed anchors."""
+    """Return whether ``whole`` is the listed schema without its well-formed anchors."""
     if isinstance(listed, list):
         return isinstance(whole, list) and len(whole) == len(listed) and all(map(_differs_by_anchors, whole, listed))
     if not (isinstance(listed, Mapping) and isinstance(whole, Mapping)):

@@ -1,41 +1,35 @@
-"""Measure what checking a value against a schema can cost, before the schema is used.
+"""Measure what checking a value against a schema can cost: the schema before it is used, the value before the check.
 
 A validator visits a subschema once for every path that leads to it. So a ladder of ``anyOf`` over ``$ref`` doubles the
-work with each rung: 25 rungs are a few hundred bytes and hold the interpreter for seconds. Two figures are computed
-here. Each subschema is measured once, so that the ladder is cheap to measure:
-
-* ``breadth``: how many subschemas apply to the same value;
-* whether that number *grows* while the validator descends into a value, as with a schema that applies twice to the
-  same child of each value.
-
-Some keywords cost more than others, as measured with jsonschema_rs 0.60. For ``unevaluatedProperties`` and
-``unevaluatedItems`` the engine evaluates the combined schemas again: up to 2.7 times the work for each that applies to
-the same value, and twice the work for each level below, where references are not recursive. ``enum`` compares objects
-and lists one by one, and plain values too where they are of several types; those of one type are looked up.
-``dependentRequired`` looks for each of its names. :mod:`gateway.schema.patterns` has the cost of numbers.
+work with each rung: 25 rungs are a few hundred bytes and hold the interpreter for seconds. Here each subschema is
+measured once: how many apply to the same value (``breadth``), and whether that number *grows* while the validator
+descends into a value. Weights of keywords are as measured with jsonschema_rs 0.60.
 """
-
-from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
 
 from gateway import jsonrpc
 from gateway.jsonrpc import MAX_DEPTH, resolve
 from gateway.model.schema_keywords import OF_ITEMS, OF_MEMBERS, in_place
-from gateway.schema.patterns import weigh_literals
+from gateway.schema.patterns import MAX_PAIRED, WORD, weigh_literals, weigh_uniqueness, weight_of, weight_of_floats
 
 MAX_APPLICATORS: Final = 2000
+MAX_WORK: Final = 1_000_000
+"""Maximum subschemas that one check applies: values times breadth. About 30 ns each."""
 MAX_CHAIN: Final = 200
 """Longest chain of references and combined schemas that apply to the same value. Measuring recurses along it."""
 MAX_REEVALUATIONS: Final = 10
-"""Most levels of a value at which combined schemas are evaluated again."""
+"""Maximum levels of a value at which combined schemas are evaluated again."""
 
 _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _REEVALUATION_FACTOR: Final = 3
+"""The engine evaluates combined schemas again: up to 2.7 times the work for each keyword that applies to one value, and
+twice the work for each level below, where references are not recursive."""
 _NAMES_PER_SCHEMA: Final = 3
 """Names, or plain values of an enum, that are compared in the time of one subschema."""
 _NAMES_PER_FAULT: Final = 2
@@ -60,11 +54,10 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Hold what checking a value costs. ``breadth`` is the most subschemas that apply to one value. ``chooses`` says
-    that some may fail while the whole holds, so that one fault can contain the faults of many. ``numbers`` and
-    ``weight`` are the most numbers that one subschema compares a value with, and the most weight of such numbers.
-    ``unique`` says that items are compared with each other. ``faults`` is what the faults that one subschema finds in a
-    value cost to collect, in units of one, and ``names`` says that each name can be a fault, which quotes the whole."""
+    """Hold what checking a value costs at most: ``breadth`` subschemas for one value, ``numbers`` of ``weight`` that
+    one subschema compares it with, and ``faults``, in units of one, for the faults of one subschema. ``chooses`` says
+    that subschemas may fail while the whole holds, so that one fault can contain many; ``unique`` that items are
+    compared with each other; ``names`` that each name can be a fault, which quotes the whole."""
 
     breadth: int
     chooses: bool
@@ -76,10 +69,7 @@ class Cost:
 
 
 def measure_cost(schema: Mapping[str, Any]) -> Cost:
-    """Return what checking against a schema costs. Raises :class:`TooCostly` beyond :data:`MAX_APPLICATORS`.
-
-    ``schema`` is self-contained: its references are JSON pointers into itself.
-    """
+    """Return what checking against a self-contained schema costs. Raises :class:`TooCostly`."""
     measure = _Measure(schema)
     measure.node(schema)
     widest = max(node.breadth for node in measure.nodes.values())
@@ -87,9 +77,8 @@ def measure_cost(schema: Mapping[str, Any]) -> Cost:
         raise TooCostly(f"its combined alternatives come to {_format_count(widest)}, more than {MAX_APPLICATORS}")
     if measure.most_reevaluations(id(schema)) > MAX_REEVALUATIONS:
         raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_REEVALUATIONS} levels")
-    breadth = max(widest, measure.growth(id(schema)))
     compared = measure.numbers, measure.weight, measure.unique
-    return Cost(breadth, measure.chooses, *compared, measure.faults, measure.names)
+    return Cost(max(widest, measure.growth(id(schema))), measure.chooses, *compared, measure.faults, measure.names)
 
 
 class _Measure:
@@ -115,21 +104,15 @@ class _Measure:
 
     def _in_place(self, schema: Mapping[str, Any]) -> _Node:
         key = id(schema)
-        known = self.nodes.get(key)
-        if known is not None:
-            return known
+        if key in self.nodes:
+            return self.nodes[key]
         if key in self._open:
             raise TooCostly("a reference leads back to itself without a property or an item between")
         if len(self._open) >= MAX_CHAIN:
             raise TooCostly(f"its references form a chain of more than {MAX_CHAIN}")
         self._open.add(key)
         node = _Node(1 + _composites(schema.get("enum")) + _lookups(schema) // _NAMES_PER_SCHEMA)
-        numbers, weight = weigh_literals(schema)
-        self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
-        self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
-        self.unique = self.unique or schema.get("uniqueItems") is True
-        self.faults = max(self.faults, _fault_cost(schema))
-        self.names = self.names or "propertyNames" in schema
+        self._weigh(schema)
         factor = _REEVALUATION_FACTOR ** sum(keyword in schema for keyword in _UNEVALUATED)
         for child_key, child in _descents(schema):
             if isinstance(child, Mapping):
@@ -149,6 +132,15 @@ class _Measure:
         self._open.discard(key)
         self.nodes[key] = node
         return node
+
+    def _weigh(self, schema: Mapping[str, Any]) -> None:
+        """Count what one schema object costs by itself."""
+        numbers, weight = weigh_literals(schema)
+        self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
+        self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
+        self.unique = self.unique or schema.get("uniqueItems") is True
+        self.faults = max(self.faults, _fault_cost(schema))
+        self.names = self.names or "propertyNames" in schema
 
     def most_reevaluations(self, start: int) -> int:
         """Return the most nodes on one path into the value that evaluate again. A path ends where it recurs."""
@@ -203,7 +195,7 @@ def _composites(enum: Any) -> int:
 
 
 def _lookups(schema: Mapping[str, Any]) -> int:
-    """Return how many names and plain values are compared one by one."""
+    """Return how many names and plain values are compared one by one. Values of one type are looked up."""
     enum, dependent = schema.get("enum"), schema.get("dependentRequired")
     count = 0
     if isinstance(enum, list) and len({type(value) for value in enum}) > 1:
@@ -230,31 +222,96 @@ def _groups(node: _Node) -> list[Counter[int]]:
 
 
 def _worst(groups: list[Counter[int]], work: dict[int, int]) -> int:
-    """Return the most subschemas that apply to any one child of a value."""
     return max(sum(times * work.get(target, 0) for target, times in group.items()) for group in groups)
 
 
 def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
     """Yield each subschema that applies to a child of the value, behind the kind and name of that child."""
-    properties = schema.get("properties")
+    properties, patterns, prefix = (schema.get(one) for one in ("properties", "patternProperties", "prefixItems"))
     if isinstance(properties, Mapping):
-        for name, child in properties.items():
-            yield ("member", name), child
-    patterns = schema.get("patternProperties")
+        yield from ((("member", name), child) for name, child in properties.items())
     if isinstance(patterns, Mapping):
-        for child in patterns.values():
-            yield ("member", _ANY), child
-    for keyword in OF_MEMBERS:
-        if keyword in schema:
-            yield ("member", _ANY), schema[keyword]
-    prefix = schema.get("prefixItems")
+        yield from ((("member", _ANY), child) for child in patterns.values())
     if isinstance(prefix, list):
-        for position, child in enumerate(prefix):
-            yield ("item", str(position)), child
-    for keyword in OF_ITEMS:
-        if keyword in schema:
-            yield ("item", _ANY), schema[keyword]
+        yield from ((("item", str(position)), child) for position, child in enumerate(prefix))
+    for kind, keywords in (("member", OF_MEMBERS), ("item", OF_ITEMS)):
+        yield from (((kind, _ANY), schema[keyword]) for keyword in keywords if keyword in schema)
 
 
 def _format_count(number: int) -> str:
     return str(number) if number < 10**9 else f"about 10^{len(str(number)) - 1}"
+
+
+class Size(NamedTuple):
+    """Hold how many ``values`` a value consists of, the ``characters`` of its texts and names, and the count and weight
+    of its ``numbers``. An integer beyond a word counts as so many values as it weighs. ``uniqueness`` is the work of
+    comparing the items of each array with each other."""
+
+    values: int
+    characters: int
+    numbers: int
+    weight: int
+    uniqueness: int
+
+
+_MEMBERS: Final = 16
+_CHARACTERS: Final = 256
+LARGEST_SMALL: Final = Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS, 0, 0)
+"""Bound what :func:`is_small` accepts, as :func:`size_of` would weigh it."""
+
+
+def is_small(value: Any) -> bool:
+    """Return whether a value is an object of few members: short texts, integers of one word, truth values, nulls."""
+    if type(value) is not dict or len(value) > _MEMBERS:
+        return False
+    for member in value.values():
+        kind = type(member)
+        if kind is str:
+            if len(member) > _CHARACTERS:
+                return False
+        elif kind is int:
+            if not -WORD <= member < WORD:
+                return False
+        elif kind is not bool and member is not None:
+            return False
+    return not value or max(map(len, value)) <= _CHARACTERS
+
+
+def size_of(value: Any, most: int = MAX_WORK) -> Size:
+    """Return the size of a value. Beyond ``most`` values it stops: only that there are more is known then."""
+    values = characters = numbers = weight = huge = huge_weight = nesting = 0
+    pairs = False
+    level: list[Any] = [value]
+    while level and values + len(level) <= most:
+        # A level at a time: to look at each object or array by itself would take four times as long.
+        values += len(level)
+        kinds = set(map(type, level))
+        if str in kinds:
+            characters += sum(map(len, _of_type(str, level, kinds)))
+        if int in kinds:
+            found = _of_type(int, level, kinds)
+            numbers += len(found)
+            if not -WORD <= min(found) <= max(found) < WORD:
+                beyond = [number for number in found if not -WORD <= number < WORD]
+                huge += len(beyond)
+                huge_weight += sum(map(weight_of, beyond))
+        if float in kinds:
+            found = _of_type(float, level, kinds)
+            numbers += len(found)
+            weight += weight_of_floats(found)
+        objects, arrays = _of_type(dict, level, kinds), _of_type(list, level, kinds)
+        characters += sum(map(len, chain.from_iterable(objects)))
+        nesting += bool(arrays)
+        pairs = pairs or any(1 < length <= MAX_PAIRED for length in set(map(len, arrays)))
+        children = chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays))
+        level = list(islice(children, most + 1))
+    weight += huge_weight
+    uniqueness = nesting * weigh_uniqueness(values, weight, pairs=pairs) + huge * huge_weight
+    return Size(values + huge_weight + len(level), characters, numbers, weight, uniqueness)
+
+
+def _of_type(kind: type[Any], values: list[Any], kinds: set[type[Any]]) -> list[Any]:
+    """Return the values of one kind; ``kinds`` are those of all of them."""
+    if kind not in kinds:
+        return []
+    return values if len(kinds) == 1 else [value for value in values if type(value) is kind]

@@ -1,18 +1,10 @@
 """Rewrite keywords of older drafts, and frequent mistakes in listings, as JSON Schema 2020-12.
 
-:func:`upgrade_keywords` rewrites one schema object and leaves its subschemas as they are;
-:mod:`gateway.schema.bundling` walks through them. Only what has one meaning is rewritten. A schema without ``$schema``,
-or with an unknown one, may use the keywords of any draft; a keyword whose meaning changed is recognized by its form.
-The rules, by the drafts' own notes (https://json-schema.org/specification#migrating-from-older-drafts):
-
-* draft 3: ``required: true`` in a property, ``extends``, ``disallow``, ``divisibleBy``, schemas in ``type``, ``any``;
-* draft 4: ``exclusiveMinimum: true``; up to draft 7: what stands beside ``$ref`` is ignored, ``dependencies``;
-* up to 2019-09: a list in ``items`` with ``additionalItems``, ``$recursiveRef``;
-* PHP: ``[]`` for an empty map, ``{"0": …, "2": …}`` for a list with gaps; null for a keyword that is not set;
-* OpenAPI 3.0: ``nullable``; Kodi: ``enums``; type names of programming languages.
+Only what has one meaning is rewritten, by https://json-schema.org/specification#migrating-from-older-drafts. A schema
+without ``$schema``, or with an unknown one, may use the keywords of any draft; a keyword whose meaning changed is
+recognized by its form. The mistakes are PHP's ``[]`` for an empty map and ``{"0": …, "2": …}`` for a list with gaps,
+null for a keyword that is not set, OpenAPI's ``nullable``, Kodi's ``enums``, and types of programming languages.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
@@ -47,9 +39,7 @@ def draft_of(schema: Mapping[str, Any], inherited: int | None = None) -> int | N
 
 def upgrade_keywords(schema: Mapping[str, Any], draft: int | None) -> Keywords:
     """Return one schema object with the keywords of 2020-12, except ``extends``, which becomes a list of schemas.
-
-    Subschemas, identifiers and definitions stay as they are.
-    """
+    Subschemas, identifiers and definitions stay as they are."""
     keywords = {
         keyword: content
         for keyword, content in schema.items()
@@ -67,12 +57,11 @@ def _is_old(draft: int | None) -> bool:
 
 
 def _and(keywords: Keywords, schema: Any) -> None:
-    """Require one more schema."""
     others = keywords.get("allOf")
     keywords["allOf"] = [*(others if isinstance(others, list) else []), schema]
 
 
-def _add(keywords: Keywords, keyword: str, content: Any) -> None:
+def add_keyword(keywords: Keywords, keyword: str, content: Any) -> None:
     """Set a keyword, or require it in addition to the one that is already there."""
     if keyword in keywords:
         _and(keywords, {keyword: content})
@@ -86,10 +75,6 @@ def _ref(keywords: Keywords, draft: int | None) -> None:
             del keywords[keyword]
 
 
-def _recursive_ref(keywords: Keywords, draft: int | None) -> None:
-    _add(keywords, "$ref", keywords.pop("$recursiveRef"))
-
-
 def _type(keywords: Keywords, draft: int | None) -> None:
     kind = _as_list(keywords["type"])
     if isinstance(kind, str) and kind in TYPES:
@@ -101,7 +86,7 @@ def _type(keywords: Keywords, draft: int | None) -> None:
     if all(isinstance(item, str) for item in kinds):
         kinds = list(dict.fromkeys(kinds))
     if any(isinstance(item, Mapping) for item in kinds):
-        _add(keywords, "anyOf", [item if isinstance(item, Mapping) else {"type": item} for item in kinds])
+        add_keyword(keywords, "anyOf", [item if isinstance(item, Mapping) else {"type": item} for item in kinds])
     else:
         keywords["type"] = kinds if isinstance(kind, list) else kinds[0]
 
@@ -128,7 +113,7 @@ def _nullable(keywords: Keywords, draft: int | None) -> None:
 
 def _disallow(keywords: Keywords, draft: int | None) -> None:
     if _is_old(draft):
-        _add(keywords, "not", {"type": keywords.pop("disallow")})
+        add_keyword(keywords, "not", {"type": keywords.pop("disallow")})
 
 
 def _divisible(keywords: Keywords, draft: int | None) -> None:
@@ -172,7 +157,7 @@ def _properties(keywords: Keywords, draft: int | None) -> None:
 
 
 def says_required(schema: Any) -> bool:
-    """Tell whether a property's or parameter's own schema says, as in draft 3, that it must be given."""
+    """Return whether a property's or parameter's own schema says, as in draft 3, that it must be given."""
     return isinstance(schema, Mapping) and schema.get("required") is True
 
 
@@ -211,13 +196,9 @@ def _items(keywords: Keywords, draft: int | None) -> None:
     if isinstance(items, list):
         del keywords["items"]
         if items:
-            _add(keywords, "prefixItems", items)
+            add_keyword(keywords, "prefixItems", items)
         if "additionalItems" in keywords or not items:
             keywords["items"] = keywords.get("additionalItems", {})
-
-
-def _additional_items(keywords: Keywords, draft: int | None) -> None:
-    del keywords["additionalItems"]  # _items has read it; elsewhere it means nothing
 
 
 def _list_of(keyword: str) -> Callable[[Keywords, int | None], None]:
@@ -246,12 +227,12 @@ def _default(keywords: Keywords, draft: int | None) -> None:
 
 
 # They apply in this order: "items" reads "additionalItems", and "$ref" may remove all others.
-_RULES: Final[dict[str, Callable[[Keywords, int | None], None]]] = {
+_RULES: Final[dict[str, Callable[[Keywords, int | None], Any]]] = {
     "$ref": _ref,
     "allOf": _list_of("allOf"),
     "anyOf": _list_of("anyOf"),
     "oneOf": _list_of("oneOf"),
-    "$recursiveRef": _recursive_ref,
+    "$recursiveRef": lambda keywords, _: add_keyword(keywords, "$ref", keywords.pop("$recursiveRef")),
     "type": _type,
     "enums": _enums,
     "enum": _enum,
@@ -266,6 +247,6 @@ _RULES: Final[dict[str, Callable[[Keywords, int | None], None]]] = {
     "required": _required,
     "dependencies": _dependencies,
     "items": _items,
-    "additionalItems": _additional_items,
+    "additionalItems": lambda keywords, _: keywords.pop("additionalItems"),  # "items" has read it
     "default": _default,
 }

@@ -1,31 +1,23 @@
 """Choose the regular expressions that our own validator checks, so that they cost a bounded time.
 
-The engine is linear in the text, but the factor is the size of the compiled expression: for each character it may step
-through all states. So expressions are weighed by compiled size, and each schema has a budget for all of them together.
-*Our* validator ignores an expression over the budget, and one that a linear engine cannot compile (look-around,
-back-references). It stays in the published schema, and the backend checks it anyway.
-
-What is removed may only make us accept more. So each keyword goes too that would turn acceptance into refusal: a
-``not`` or ``if`` around it, the "exactly one" of ``oneOf``, ``maxContains``, the refusal of "other" properties.
+The engine is linear in the text and in the size of the compiled expression, so each schema has a budget for all its
+expressions. *Our* validator ignores one over the budget, and one that a linear engine cannot compile (look-around,
+back-references). It stays in the published schema, and the backend checks it anyway. What is removed may only make us
+accept more, so each keyword goes too that would turn acceptance into refusal.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.model.schema_keywords import LITERAL, MAPS
 
-# Weigh what it costs to compare the numbers of a value with those of a schema.
-#
 # The engine compares integers of a signed word (64 bits) as the processor does. It converts all others to exact
 # fractions: 1 µs each, 15 µs for ``1e-300``, 500 µs for an integer of 4,000 digits. So each number has a weight, in
-# units of one subschema that is applied (:mod:`gateway.schema.validation`), about 30 ns.
-#
-# To compare any number for equality takes 150 ns (``const``, and an ``enum`` unless it has integers alone, which are
-# looked up). For ``uniqueItems`` the engine compares up to 15 items in pairs, at each level that has arrays. It looks
-# more items up, but compares each integer beyond a signed word with all others.
+# units of one subschema that is applied, about 30 ns. Equality takes 150 ns (``const``, and an ``enum`` unless it has
+# integers alone). For ``uniqueItems`` the engine compares up to 15 items in pairs, at each level that has arrays; of
+# more items, it compares only each integer beyond a signed word with all others.
 _FLOAT: Final = 80
 _EXTREME_FLOAT: Final = 500
 _ORDINARY: Final = (1e-15, 1e50)
@@ -56,7 +48,7 @@ def weight_of_floats(found: list[float]) -> int:
 
 def weigh_uniqueness(values: int, weight: int, *, pairs: bool) -> int:
     """Return what ``uniqueItems`` costs at one level that has arrays, for values whose numbers have this ``weight``.
-    ``pairs`` tells whether an array has so few items that each is compared with all others."""
+    With ``pairs`` an array has so few items that each is compared with all others."""
     return _IN_PAIRS * values + 7 * weight // 3 if pairs else _LOOK_UP * values + weight // 8
 
 
@@ -75,7 +67,7 @@ def weigh_literals(schema: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def compares_numbers(keyword: str, content: Any) -> bool:
-    """Tell whether a keyword makes the engine compare numbers."""
+    """Return whether a keyword makes the engine compare numbers."""
     if keyword == "uniqueItems":
         return content is True
     return keyword in _TIMES and next(_numbers(content), None) is not None
@@ -95,7 +87,7 @@ def _numbers(content: Any) -> Iterator[float]:
 
 
 MAX_WEIGHT: Final = 256 * 1024
-"""Most bytes of all compiled expressions of one schema. A state takes about 80."""
+"""Maximum bytes of all compiled expressions of one schema. A state takes about 80."""
 SIZES: Final = (1024, 4 * 1024, 16 * 1024, 64 * 1024)
 """Classes of compiled size, in bytes. An expression beyond the last is not checked."""
 
@@ -106,7 +98,7 @@ _READING: Final = 16
 
 
 def is_beyond_linear(pattern: str) -> bool:
-    """Tell whether an expression is refused before it is compiled. The engine may refuse others."""
+    """Return whether an expression is refused before it is compiled. The engine may refuse others."""
     return len(pattern) > _MAX_PATTERN or _BEYOND_LINEAR.search(pattern) is not None
 
 
@@ -129,11 +121,9 @@ def patterns_of(schema: Any, within_map: bool = False) -> Iterator[str]:
 
 
 def admit_patterns(schema: Mapping[str, Any], weigh: Callable[[str], int | None]) -> tuple[frozenset[str], int]:
-    """Return the expressions that our validator checks, and their weight together.
-
-    ``weigh`` returns an expression's class of compiled size, None where the engine refuses it. A refusal is charged as
-    the largest class: the engine does most of the work before it refuses.
-    """
+    """Return the expressions that our validator checks, and their weight together. ``weigh`` returns an expression's
+    class of compiled size, None where the engine refuses it, which is charged as the largest: most of the work is done
+    before."""
     admitted_patterns: set[str] = set()
     weight = spent = 0
     for pattern in dict.fromkeys(patterns_of(schema)):
@@ -167,12 +157,12 @@ def relax_schema(
     return kept if isinstance(kept, dict) else {}
 
 
+@dataclass(frozen=True)
 class _Relaxer:
     """Relax subschemas; :meth:`relax` returns each one with whether it still accepts exactly the same values."""
 
-    def __init__(self, refused: Callable[[str], bool], dropped: Callable[[str, Any], bool]) -> None:
-        self._refused = refused
-        self._dropped = dropped
+    _refused: Callable[[str], bool]
+    _dropped: Callable[[str, Any], bool]
 
     def relax(self, value: Any) -> tuple[Any, bool]:
         if not isinstance(value, Mapping):

@@ -1,8 +1,7 @@
 """Find the target of a ``$ref``: within its own schema, or within the listing around it. Never anywhere else.
 
-A reference may be a JSON pointer (``#/components/schemas/Pet``, ``#/definitions/Pet``), an anchor (``#pet``), an
-identifier that the schema itself declares (``$id``, draft 4's ``id``; resolved against the enclosing one, RFC 3986), or
-the bare name of a member of the listing's own map of types (Kodi's ``Audio.Fields``).
+A reference may be a JSON pointer, an anchor (``#pet``), an identifier that the schema itself declares (``$id``, draft
+4's ``id``; RFC 3986), or the bare name of a member of the listing's own map of types (Kodi's ``Audio.Fields``).
 """
 
 from __future__ import annotations
@@ -76,9 +75,8 @@ class ReferenceResolver:
         joined = _resolve_uri(scope.base, name)
         resource = identifiers.get(name, identifiers.get(joined))
         if resource is not None:
-            return self._in_place(
-                fragment, SchemaScope(scope.document, resource, draft_of(resource, scope.draft), joined)
-            )
+            found = SchemaScope(scope.document, resource, draft_of(resource, scope.draft), joined)
+            return self._in_place(fragment, found)
         outside = SchemaScope.of(scope.document, scope.draft)
         if name in (self._listing.get("$id"), self._listing.get("id")):
             return self._in_place(fragment, outside) if fragment else None

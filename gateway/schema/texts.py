@@ -1,14 +1,9 @@
 """Clean the texts of a listing, wherever they stand in a schema.
 
 A model reads the whole schema, so hidden characters are removed from all of its texts (security S13). Texts that a
-value has to equal stay: labels of an enum, constants, examples, patterns and names. Callers must send them unchanged,
-so one with zero-width, bidirectional, control or tag characters is not published, but arguments and results are still
-checked with it. A ``default`` and a ``format`` lose such characters.
-
-A ``default`` that its own schema refuses is left out of what is shown.
+value has to equal (labels of an enum, constants, examples, patterns, names) must be sent unchanged, so one with
+zero-width, bidirectional, control or tag characters is not published, but values are still checked with it.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
@@ -64,10 +59,8 @@ def clean_value_texts(value: Any) -> Any:
     if isinstance(value, list):
         return [clean_value_texts(item) for item in value]
     if isinstance(value, Mapping):
-        return {
-            printable(name) if isinstance(name, str) else name: clean_value_texts(child)
-            for name, child in value.items()
-        }
+        names = (printable(name) if isinstance(name, str) else name for name in value)
+        return dict(zip(names, map(clean_value_texts, value.values()), strict=True))
     return value
 
 
@@ -80,10 +73,7 @@ def _clean_keyword(keyword: str, value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         if keyword in MAPS:
-            return {
-                name: clean_schema_texts(child) if isinstance(child, Mapping) else child
-                for name, child in value.items()
-            }
+            return {key: clean_schema_texts(one) if isinstance(one, Mapping) else one for key, one in value.items()}
         return clean_schema_texts(value)
     if isinstance(value, list):
         return [_clean_keyword("", item) for item in value]
@@ -91,10 +81,8 @@ def _clean_keyword(keyword: str, value: Any) -> Any:
 
 
 def remove_hidden_characters(schema: dict[str, Any], *, results: bool = False) -> dict[str, Any]:
-    """Return the schema to publish; ``schema`` itself where it has no hidden characters.
-
-    Clients check results against the schema of ``results``, so removal may only make it accept more.
-    """
+    """Return the schema to publish; ``schema`` itself where it has no hidden characters. Clients check results against
+    the schema of ``results``, so removal may only make it accept more."""
     if _SUSPECT.search(jsonrpc.encode(schema)) is None or not _has_hidden_characters(schema):
         return schema
 
@@ -108,7 +96,6 @@ def remove_hidden_characters(schema: dict[str, Any], *, results: bool = False) -
 
 
 def _has_hidden_characters(value: Any) -> bool:
-    """Tell whether any text or name within a value has hidden characters."""
     if isinstance(value, str):
         return has_hidden_characters(value)
     if isinstance(value, Mapping):
@@ -154,7 +141,8 @@ def _is_hidden_text(value: Any) -> bool:
 
 
 def without_refused_defaults(schema: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
-    """Return a self-contained schema without such defaults, at any depth; the same object where there are none."""
+    """Return a self-contained schema without the defaults that their own schemas refuse, at any depth; the same object
+    where there are none."""
     owners: list[Mapping[str, Any]] = []
 
     def collect(owner: Mapping[str, Any]) -> bool:
@@ -176,8 +164,7 @@ def without_refused_defaults(schema: Mapping[str, Any], validators: ValidatorCac
 
 
 def _without_defaults(schema: Any, is_refused: Callable[[Mapping[str, Any]], bool]) -> Any:
-    """Return a schema without the defaults of those parts of it for which ``is_refused``, which gets each that has
-    one."""
+    """Return a schema without the defaults of those parts for which ``is_refused``. It gets each that has one."""
     if not isinstance(schema, Mapping):
         return schema
     drops = "default" in schema and is_refused(schema)

@@ -1,20 +1,14 @@
 """Check arguments and results against the schemas that backends declare, in bounded time.
 
 The engine is jsonschema_rs: offline, so that no reference is ever fetched, with regular expressions of linear time.
-It holds the interpreter while it works, so no check may take long, whatever a backend declares and a client sends:
-
-* the cost of a schema is bounded before it is compiled (:mod:`gateway.schema.cost`, :mod:`gateway.schema.patterns`);
-* a large value, or one with large numbers, is weighed against the cost of its schema first, and weighing stops where
-  the value is too large;
-* collecting errors takes the engine some hundred times as long as deciding, and a fault of a large value quotes all of
-  it, so only small values get details.
+It holds the interpreter while it works, so no check may take long, whatever a backend declares and a client sends: the
+cost of a schema is bounded before it is compiled, and a large value is weighed against it. Collecting errors takes some
+hundred times as long as deciding, and a fault of a large value quotes all of it, so only small values get details.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
 
 import jsonschema_rs
 from cachetools import FIFOCache, LRUCache
@@ -23,27 +17,22 @@ from gateway import jsonrpc
 from gateway.jsonrpc import pointer_of
 from gateway.model import Tool
 from gateway.model.schema_keywords import DEFINITIONS
+from gateway.schema import patterns
 from gateway.schema.bundling import DIALECT, UnsoundSchema
-from gateway.schema.cost import Cost, TooCostly, measure_cost
-from gateway.schema.faults import MAX_FAULT, describe_fault
-from gateway.schema.patterns import (
-    MAX_PAIRED,
-    SIZES,
-    WORD,
-    admit_patterns,
-    remove_patterns,
-    remove_patterns_and_numbers,
-    weigh_uniqueness,
-    weight_of,
-    weight_of_floats,
-)
-from gateway.text import excerpt
+from gateway.schema.cost import LARGEST_SMALL, MAX_WORK, Cost, Size, TooCostly, is_small, measure_cost, size_of
+from gateway.schema.patterns import SIZES
+from gateway.text import did_you_mean, excerpt
 
+MAX_FAULT: Final = 400
+"""Maximum bytes of one fault."""
+_MAX_LABELS: Final = 20
+_MAX_ALTERNATIVES: Final = 5
+_FAULTS_PER_ALTERNATIVE: Final = 2
+_NARROWEST: Final = 60
+"""Minimum bytes of a fault among several."""
 MAX_FAULTS: Final = 20
-MAX_WORK: Final = 1_000_000
-"""Most subschemas that one check applies: values times breadth. About 30 ns each."""
 MAX_QUOTING: Final = 50_000
-"""Most values of one that the engine may quote whole in its first fault. Up to 0.7 µs each."""
+"""Maximum values of one that the engine may quote whole in its first fault. Up to 0.7 µs each."""
 MAX_EXPLAINED: Final = 1_000
 """The same where errors are collected, times what those of one subschema cost. About 13 µs each."""
 MAX_EXPLAINED_CHOICES: Final = 600
@@ -53,17 +42,15 @@ MAX_STEPS: Final = 350_000_000
 _NARROW: Final = 4
 """Breadth up to which a value is not weighed: the check costs about as much as decoding the value did."""
 _MAX_QUOTED: Final = 16 * 1024
+_FOR_ONE_ARGUMENT: Final = ("$schema", "type", "properties", *DEFINITIONS)
 
 MISMATCH: Final = "the value does not match the schema"
 TOO_LARGE: Final = "the value is too large to be checked against this schema"
 
 
 class Validator:
-    """Hold a compiled schema.
-
-    ``is_valid`` decides; ``faults`` says what is wrong, in at most :data:`MAX_FAULTS` places. Where the texts of a
-    value are too long for the regular expressions, or its numbers too costly to compare, both are left unchecked.
-    """
+    """Hold a compiled schema. Where the texts of a value are too long for the regular expressions, or its numbers too
+    costly to compare, both are left unchecked."""
 
     __slots__ = ("_cost", "_engine", "_most", "_relaxed", "_schema", "_takes_small", "_weight", "is_valid")
 
@@ -75,7 +62,6 @@ class Validator:
         self._schema = schema
         self._weight = weight
         self._most = MAX_WORK // max(cost.breadth, 2)
-        """Most values that are weighed."""
         self._relaxed: Any = None
         # A narrow schema without expressions, numbers and uniqueness needs no weighing: most schemas are so, and every
         # call comes through here.
@@ -84,7 +70,7 @@ class Validator:
         self._takes_small = self._takes(LARGEST_SMALL) and LARGEST_SMALL.values * cost.breadth <= MAX_WORK
 
     def faults(self, value: Any) -> list[str]:
-        """Return what is wrong with a value that ``is_valid`` refused."""
+        """Return what is wrong with a value that ``is_valid`` refused, in at most :data:`MAX_FAULTS` places."""
         is_narrow = self._cost.breadth <= _NARROW
         size = size_of(value, MAX_QUOTING if is_narrow else self._most)
         if size.values > self._most and not is_narrow:
@@ -94,9 +80,8 @@ class Validator:
             work *= 1 + size.values // 4  # each fault quotes all of them
         engine = self._engine_for(size)
         if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
-            return list(
-                {describe_fault(error, self._schema): None for error in islice(engine.iter_errors(value), MAX_FAULTS)}
-            )
+            errors = islice(engine.iter_errors(value), MAX_FAULTS)
+            return list(dict.fromkeys(describe_fault(error, self._schema) for error in errors))
         if self._cost.chooses or size.values > MAX_QUOTING:
             return [MISMATCH]
         try:
@@ -122,99 +107,20 @@ class Validator:
             return False
         return bool(self._engine_for(size).is_valid(value))
 
-    def _engine_for(self, size: _Size) -> Any:
-        """Return the engine. Where comparing would take long, return the one without regular expressions, numbers and
-        uniqueness."""
+    def _engine_for(self, size: Size) -> Any:
+        """Return the engine; where comparing would take long, one without patterns, numbers and uniqueness."""
         if self._takes(size):
             return self._engine
         if self._relaxed is None:
-            self._relaxed = _engine(remove_patterns_and_numbers(self._schema))
+            self._relaxed = _engine(patterns.remove_patterns_and_numbers(self._schema))
         return self._relaxed
 
-    def _takes(self, size: _Size) -> bool:
-        """Tell whether the engine takes a bounded time for the texts and numbers of a value of this size."""
+    def _takes(self, size: Size) -> bool:
+        """Return whether the engine takes a bounded time for the texts and numbers of a value of this size."""
         cost = self._cost
-        compared = size.weight * cost.numbers + size.numbers * cost.weight
-        if cost.unique:
-            compared += size.uniqueness
+        compared = size.weight * cost.numbers + size.numbers * cost.weight + size.uniqueness * cost.unique
         texts = size.characters * self._weight
         return size.values <= self._most and texts <= MAX_STEPS and compared * cost.breadth <= MAX_WORK
-
-
-class _Size(NamedTuple):
-    """Hold how many ``values`` a value consists of, the ``characters`` of its texts and names, and the count and weight
-    of its ``numbers``. An integer beyond a word counts as so many values as it weighs. ``uniqueness`` is the work of
-    comparing the items of each array with each other."""
-
-    values: int
-    characters: int
-    numbers: int
-    weight: int
-    uniqueness: int
-
-
-_MEMBERS: Final = 16
-_CHARACTERS: Final = 256
-LARGEST_SMALL: Final = _Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS, 0, 0)
-"""Bound what :func:`is_small` accepts, as :func:`size_of` would weigh it."""
-
-
-def is_small(value: Any) -> bool:
-    """Tell whether a value is an object of few members, each a short text, a number of one word, a truth value or
-    null."""
-    if type(value) is not dict or len(value) > _MEMBERS:
-        return False
-    for member in value.values():
-        kind = type(member)
-        if kind is str:
-            if len(member) > _CHARACTERS:
-                return False
-        elif kind is int:
-            if not -WORD <= member < WORD:
-                return False
-        elif kind is not bool and member is not None:
-            return False
-    return not value or max(map(len, value)) <= _CHARACTERS
-
-
-def size_of(value: Any, most: int = MAX_WORK) -> _Size:
-    """Return the size of a value. Beyond ``most`` values it stops: only that there are more is known then."""
-    values = characters = numbers = weight = huge = huge_weight = nesting = 0
-    pairs = False
-    level: list[Any] = [value]
-    while level and values + len(level) <= most:
-        # A level at a time: to look at each object or array by itself would take four times as long.
-        values += len(level)
-        kinds = set(map(type, level))
-        if str in kinds:
-            characters += sum(map(len, _of_type(str, level, kinds)))
-        if int in kinds:
-            found = _of_type(int, level, kinds)
-            numbers += len(found)
-            if not -WORD <= min(found) <= max(found) < WORD:
-                beyond = [number for number in found if not -WORD <= number < WORD]
-                huge += len(beyond)
-                huge_weight += sum(map(weight_of, beyond))
-        if float in kinds:
-            found = _of_type(float, level, kinds)
-            numbers += len(found)
-            weight += weight_of_floats(found)
-        objects, arrays = _of_type(dict, level, kinds), _of_type(list, level, kinds)
-        characters += sum(map(len, chain.from_iterable(objects)))
-        nesting += bool(arrays)
-        pairs = pairs or any(1 < length <= MAX_PAIRED for length in set(map(len, arrays)))
-        children = chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays))
-        level = list(islice(children, most + 1))
-    weight += huge_weight
-    uniqueness = nesting * weigh_uniqueness(values, weight, pairs=pairs) + huge * huge_weight
-    return _Size(values + huge_weight + len(level), characters, numbers, weight, uniqueness)
-
-
-def _of_type(kind: type[Any], values: list[Any], kinds: set[type[Any]]) -> list[Any]:
-    """Return the values of one kind; ``kinds`` are those of all of them."""
-    if kind not in kinds:
-        return []
-    return values if len(kinds) == 1 else [value for value in values if type(value) is kind]
 
 
 class ValidatorCache:
@@ -225,9 +131,6 @@ class ValidatorCache:
         self._by_digest: FIFOCache[str, Validator] = FIFOCache(2 * most)
         self._sizes: LRUCache[str, int | None] = LRUCache(most)
 
-    def __repr__(self) -> str:
-        return f"<ValidatorCache {len(self._compiled)} of {self._compiled.maxsize} schemas>"
-
     def compile(self, schema: Mapping[str, Any]) -> Validator:
         """Return the validator of a schema. Raises :class:`UnsoundSchema` for one that is invalid or costs too much."""
         key = jsonrpc.encode_canonical(schema)
@@ -235,6 +138,11 @@ class ValidatorCache:
         if known is None:
             known = self._compiled[key] = self._compile(schema, b'"pattern' in key)
         return known
+
+    def compile_alone(self, schema: Mapping[str, Any]) -> Validator:
+        """Return what checks single arguments, without the rules of ``schema`` for several. Raises
+        :class:`UnsoundSchema`."""
+        return self.compile({keyword: schema[keyword] for keyword in _FOR_ONE_ARGUMENT if keyword in schema})
 
     def compile_tool(self, digest: str, schema: Mapping[str, Any]) -> Validator:
         """Return the validator by a digest that stands for the schema, so that no call has to serialize it."""
@@ -251,8 +159,8 @@ class ValidatorCache:
             raise UnsoundSchema(str(error), _costly_part(schema)) from None
         checked, weight = schema, 0
         if has_patterns:
-            admitted, weight = admit_patterns(schema, self._weigh)
-            checked = remove_patterns(schema, lambda pattern: pattern not in admitted)
+            admitted, weight = patterns.admit_patterns(schema, self._weigh)
+            checked = patterns.remove_patterns(schema, lambda pattern: pattern not in admitted)
         try:
             engine = _engine(checked)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
@@ -293,25 +201,83 @@ def _fits(pattern: str, size: int) -> bool:
     return True
 
 
-# Repair arguments that a check refuses, where nothing is lost by it.
-#
-# Agent frameworks send null for each optional argument that the model left out (CrewAI, strict modes of LLM APIs).
-# Few schemas take null, so the call would fail for what nobody meant to say.
-_FOR_ONE_ARGUMENT: Final = ("$schema", "properties", *DEFINITIONS)
-
-
 def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
-    """Return arguments that the tool's check accepts, without the nulls of optional arguments that refuse null. Return
-    them as they came where the check accepts them, or refuses them all the same."""
+    """Return arguments that the tool's check accepts, without the nulls of optional arguments that refuse null: agent
+    frameworks send null for what the model left out (CrewAI, strict modes of LLM APIs). Return them as they came where
+    the check accepts them, or refuses them all the same."""
     schema = tool.checked_schema
     validator = validators.compile_tool(tool.digest, schema)
     if validator.is_valid(arguments):
         return arguments
     properties, required = schema.get("properties", {}), schema.get("required", ())
-    alone = validators.compile({keyword: schema[keyword] for keyword in _FOR_ONE_ARGUMENT if keyword in schema})
+    alone = validators.compile_alone(schema)
     repaired = {
         name: value
         for name, value in arguments.items()
         if value is not None or name in required or name not in properties or alone.is_valid({name: None})
     }
     return repaired if validator.is_valid(repaired) else arguments
+
+
+def describe_fault(error: Any, schema: Mapping[str, Any], most: int = MAX_FAULT) -> str:
+    """Return where a value is wrong, and how, in at most ``most`` bytes. ``schema`` is the one of the whole value."""
+    alternatives = getattr(error.kind, "context", None)
+    if alternatives:
+        nearest = _nearest(alternatives, len(error.instance_path))
+        if nearest is not None:  # its own faults say more than that nothing fits
+            shown = nearest[:_FAULTS_PER_ALTERNATIVE]
+            return "; ".join(describe_fault(inner, schema, most // len(shown)) for inner in shown)
+        text = f"{error.message} ({'; '.join(_each_alternative(alternatives, len(error.instance_path)))})"
+    else:
+        text = _text(error, schema)
+    path = "/".join(map(str, error.instance_path))
+    return excerpt(f"{path}: {text}" if path else text, max(most, _NARROWEST))
+
+
+def _text(error: Any, schema: Mapping[str, Any]) -> str:
+    kind = error.kind
+    if kind.name == "enum" and len(kind.options) <= _MAX_LABELS:
+        labels = [option for option in kind.options if isinstance(option, str)]
+        value, options = jsonrpc.encode(error.instance), (jsonrpc.encode(option).decode() for option in kind.options)
+        return f"{value.decode()} is not one of {', '.join(options)}{did_you_mean(error.instance, labels)}"
+    # Of the whole value: the names that a part of the schema knows are not all.
+    if error.schema_path == ["additionalProperties"] and "patternProperties" not in schema:
+        known = list(schema.get("properties", {}))
+        if not known:
+            return "it takes no arguments"
+        unexpected = " and ".join(f"'{name}'" for name in kind.unexpected[:_MAX_ALTERNATIVES])
+        were = "was" if len(kind.unexpected) == 1 else "were"
+        return f"{unexpected} {were} unexpected{did_you_mean(kind.unexpected[0], known)}; valid are {', '.join(known)}"
+    return str(error.message)
+
+
+def _nearest(alternatives: list[list[Any]], depth: int) -> list[Any] | None:
+    """Return the faults of the alternative that a value comes closest to, None where none stands out: of those for its
+    type, one whose constants fit, the one that fits deepest, and then the one with the fewest faults. ``depth`` is that
+    of the value."""
+    if not all(alternatives):  # under oneOf, two that fit are a fault too
+        return None
+    of_type = [
+        errors
+        for errors in alternatives
+        if not any(one.kind.name == "type" and len(one.instance_path) == depth for one in errors)
+    ]
+    ranked = sorted(of_type, key=_rank)
+    stands_out = len(ranked) == 1 or (len(ranked) > 1 and _rank(ranked[0]) < _rank(ranked[1]))
+    return ranked[0] if stands_out else None
+
+
+def _rank(errors: list[Any]) -> tuple[bool, int, int]:
+    # A constant tells alternatives apart, so a value with another one is not meant for this one.
+    is_other = any(error.kind.name == "const" or len(getattr(error.kind, "options", ())) == 1 for error in errors)
+    return is_other, -max(len(error.instance_path) for error in errors), len(errors)
+
+
+def _each_alternative(alternatives: list[list[Any]], depth: int) -> Iterator[str]:
+    """Yield what is wrong with each of the first alternatives. Paths begin at the value."""
+    for number, errors in enumerate(alternatives[:_MAX_ALTERNATIVES], 1):
+        faults = []
+        for error in errors[:_FAULTS_PER_ALTERNATIVE]:
+            path = "/".join(map(str, error.instance_path[depth:]))
+            faults.append(f"{path}: {error.message}" if path else error.message)
+        yield f"alternative {number}: {', '.join(faults) or 'it fits'}"

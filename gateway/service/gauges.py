@@ -1,7 +1,5 @@
 """Say how one service is now: what ``/status`` has of it, and its gauges and counters."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +14,7 @@ from gateway.telemetry.cells import Key
 
 
 def service_gauges(service: Service, mount: Mount) -> Iterator[tuple[Key, float]]:
-    """Yield each value by its family and labels. There is no line for what is not known."""
+    """Yield each known value by its family and labels."""
     gate, name, discovery = service.learned.gate, service.name, service.discovery
     queue, breaker = gate.queue, gate.breaker
     values: dict[str, float] = {

@@ -12,10 +12,10 @@ from gateway.auth.issuers import Issuers
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
 from gateway.credentials import credential_modes
-from gateway.discovery.catalogs import BrokenOutputSchemas
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import ToolSearch
+from gateway.discovery.views import BrokenOutputSchemas
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.limits import ConcurrencyLimit, StreamLimit
 from gateway.mcp.elicitation import PendingElicitations
@@ -60,9 +60,7 @@ class Learned:
 class ServiceAuth:
     """Hold the issuers of one service, a policy for each, and what checks tokens. ``before`` is of a service with equal
     settings of auth: its issuers are shared, with their keys, and its verified tokens where the policies are equal.
-
-    ``authenticator`` is None where callers show no issuer's token: a mode that authenticates otherwise then refuses all
-    callers."""
+    ``authenticator`` is None where callers show no issuer's token."""
 
     def __init__(self, settings: ServiceSettings, store: Store, before: ServiceAuth | None) -> None:
         auth, endpoint = settings.auth, settings.backend.credentials.token_endpoint
@@ -92,11 +90,10 @@ def _policies(settings: ServiceSettings, issuers: Issuers) -> tuple[IssuerPolicy
 class Inherited:
     """Hold what a service takes over from its predecessor, which made this of both settings (:meth:`Service.leave`).
 
-    ``auth`` is None where the settings of auth differ, ``learned`` where the backend or its kinds of credential do. The
-    views of ``discovery`` give their last digests, and their listings where there is ``learned``. ``same_catalogs``
-    says that their catalogs are the successor's, too, ``same_names`` that tools are listed in the same manner, and
-    ``same_callers`` that the same callers may have streams, with the same views. A late response may still quote one of
-    ``secrets``. ``gate`` is the predecessor's where there is no ``learned``: its counters go on.
+    ``auth`` is None where the settings of auth differ, ``learned`` where the backend or its kinds of credential do:
+    then ``discovery`` gives only the last digests, and ``gate`` its counters. ``same_names`` says that tools are listed
+    in the same manner, ``same_callers`` that the same callers may have streams, with the same views. A late response
+    may still quote one of ``secrets``.
     """
 
     auth: ServiceAuth | None = None

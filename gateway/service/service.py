@@ -1,10 +1,7 @@
 """One fronted JSON-RPC service, which is one protected resource: build all its parts from its settings.
 
-A service never changes: for other settings, a reload builds another one, which inherits from its predecessor what
-derives from equal settings. Building sends no request.
+A service never changes: for other settings, a reload builds another one. Building sends no request.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,16 +15,15 @@ from gateway.auth.metadata import build_resource_metadata
 from gateway.backend.admission import BackendGate, CallAdmission, ListingAdmission
 from gateway.backend.client import HEADERS, BackendClient
 from gateway.backend.redaction import ErrorRedactor
-from gateway.catalog.build import Builder
-from gateway.catalog.pages import PageCache
+from gateway.catalog import build, pages
 from gateway.concurrency.background import Background, UseCounter
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles, backend_tls
-from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
+from gateway.credentials import build_credentials, credential_faults, credential_modes
+from gateway.credentials.contract import Credential
 from gateway.credentials.grants import BackendEndpoint, TokenClient
+from gateway.discovery import shared_listing, subscriptions
 from gateway.discovery.discovery import Discovery
-from gateway.discovery.shared_listing import SharedListing, backend_digest
-from gateway.discovery.subscriptions import MAX_INTERVAL, DiscoveryNotices
 from gateway.discovery.tool_search import SEARCH_CATALOG, builtin_tools
 from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder
@@ -36,11 +32,7 @@ from gateway.invocation.invocation import Invocation
 from gateway.limits import Budget, CallBudget
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader, form_of
-from gateway.mcp import legacy, modern
-from gateway.mcp.endpoint import Endpoint
-from gateway.mcp.operations import Cursors, Introduction, Operations
-from gateway.mcp.running import CallNotices
-from gateway.mcp.sessions import Sessions
+from gateway.mcp import endpoint, legacy, modern, operations, running, sessions
 from gateway.model import SHARED, Caller, Catalog, NameStyle
 from gateway.service.mount import NOTHING, Inherited, Learned, Mount, ServiceAuth
 from gateway.settings import Credentials, ServiceSettings
@@ -105,15 +97,16 @@ class Service:
             dialect=inherited.dialect,
             reserve=mount.held.reserve_listing,
         )
-        self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, settings)
-        self.call_notices = CallNotices(mount.calls, mount.elicitations, self._store)
+        self.shared_listing = shared_listing.SharedListing(self.reader.fetch_listing, self._store, settings)
+        self.call_notices = running.CallNotices(mount.calls, mount.elicitations, self._store)
         found = self.learned.param_structures, self.learned.broken_output_schemas
-        self.discovery_notices = DiscoveryNotices(self._store, backend_digest(settings), *found)
+        backend_digest = shared_listing.backend_digest(settings)
+        self.discovery_notices = subscriptions.DiscoveryNotices(self._store, backend_digest, *found)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.access.tool_scopes = self._tool_scopes
         self._listings = Budget(self._store, "discovery", settings.limits.discovery)
         self.invocation = self._invocation(credential)
-        self._pages = PageCache()
+        self._pages = pages.PageCache()
         self.site = self._site()
 
     def __repr__(self) -> str:
@@ -132,11 +125,9 @@ class Service:
         inherited: Inherited = NOTHING,
         progress: Callable[[str], None] = lambda _: None,
     ) -> Self:
-        """Return a service, which can answer at once if it inherits a listing that it can use.
-
-        Raises :class:`config.ConfigError` where a file or that listing cannot be used, or callers' tokens would be sent
-        to a backend that they are not for.
-        """
+        """Return a service, which can answer at once if it inherits a listing that it can use. Raises
+        :class:`config.ConfigError` where a file or that listing cannot be used, or callers' tokens would be sent to a
+        backend that they are not for."""
         if faults := credential_faults(settings):  # loading checks this, but settings may be made without a file
             raise config.ConfigError(faults)
         mount = mount or Mount()
@@ -144,12 +135,10 @@ class Service:
         try:
             if inherited.learned and inherited.discovery and not inherited.same_catalogs:
                 await service.discovery.prepare(inherited.discovery)
-        except NoListing as error:
+        except BaseException as error:
             await service.close()
-            steps = "; ".join(str(step) for step in error.steps)
-            raise config.ConfigError([f"{settings.knob('catalog')}: {steps}"]) from None
-        except BaseException:
-            await service.close()
+            if isinstance(error, NoListing):
+                raise config.ConfigError([f"{settings.knob('catalog')}: {error}"]) from None
             raise
         return service
 
@@ -220,37 +209,37 @@ class Service:
     def _take_over_mount(self) -> None:
         """Connect the streams at the mount to this service, and notify them of what differs from its predecessor."""
         inherited, self._inherited = self._inherited, NOTHING  # or each service would keep all that were before it
-        subscriptions, settings = self._mount.subscriptions, self.settings
+        streams, settings = self._mount.subscriptions, self.settings
         if inherited.discovery is not None:
             listings = inherited.learned is not None
             self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
             if inherited.gate is not None:
                 self.learned.gate.breaker.openings += inherited.gate.breaker.openings
         heartbeat = settings.mcp.heartbeat
-        subscriptions.follow(self.discovery, min(MAX_INTERVAL, heartbeat), heartbeat, self._store)
+        interval = min(subscriptions.MAX_INTERVAL, heartbeat)
+        streams.follow(self.discovery, interval, heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
         self._mount.concurrency.most = settings.limits.concurrent
         if inherited.discovery is None:
             return
         if not inherited.same_callers:
-            subscriptions.end_all()
-        self.site.operations.epoch = subscriptions.epoch
-        for view in subscriptions.views:
+            streams.end_all()
+        self.site.operations.epoch = streams.epoch
+        for view in streams.views:
             digests = inherited.discovery.shown_digest(view), self.discovery.shown_digest(view)
             if not inherited.same_names or digests[0] != digests[1]:
-                subscriptions.notify(view)
+                streams.notify(view)
 
     def _tokens(self, section: Credentials) -> TokenClient:
-        return TokenClient(
-            self.auth.issuers.outbound(), section, self.auth.issuers.token_endpoint(section), self._endpoint
-        )
+        issuers = self.auth.issuers
+        return TokenClient(issuers.outbound(), section, issuers.token_endpoint(section), self._endpoint)
 
     def _discovery(self, callers_own: bool) -> Discovery:
         backend = self.settings.backend
         leading = backend.credentials.send is not None and bool(backend.credentials.send.params)
         discovery = Discovery(
             self.shared_listing.fetch_listing,
-            Builder(backend.params, self.learned.validators, pins=self.files.pins, leading_params=leading),
+            build.Builder(backend.params, self.learned.validators, pins=self.files.pins, leading_params=leading),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # for one under way, and then for its own
@@ -264,9 +253,8 @@ class Service:
     def _invocation(self, credential: Credential) -> Invocation:
         backend = self.settings.backend
         url = urlsplit(backend.url)
-        redactor = ErrorRedactor(
-            (*self.secrets, *secrets_in(backend.url), *self._inherited.secrets, url.hostname or "", url.netloc)
-        )
+        hidden = (*self.secrets, *secrets_in(backend.url), *self._inherited.secrets, url.hostname or "", url.netloc)
+        redactor = ErrorRedactor(hidden)
         learned = self.learned
         admission = CallAdmission(self.outbound, learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
@@ -299,21 +287,21 @@ class Service:
     def _site(self) -> Site:
         settings, mount = self.settings, self._mount
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
-        operations = Operations(
+        shared = operations.Operations(
             discovery=self.discovery, pages=self._pages, budget=self._listings,
-            cursors=Cursors(self._keys, next_pages), settings=settings.catalog,
-            introduction=Introduction(settings.mcp.server, SERVER_NAME, __version__),
+            cursors=operations.Cursors(self._keys, next_pages), settings=settings.catalog,
+            introduction=operations.Introduction(settings.mcp.server, SERVER_NAME, __version__),
             subscriptions=mount.subscriptions, streams=mount.streams, heartbeat=settings.mcp.heartbeat,
             access=self.access, max_response=settings.backend.max_response,
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
         metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if self.auth.authenticator else None
         ends = Budget(self._store, "session end", settings.limits.discovery)
-        sessions = Sessions(self._keys, self._store, ends)
-        old_eras = legacy.Legacy(operations, self.invocation, sessions, self.call_notices, self.uses)
+        of_clients = sessions.Sessions(self._keys, self._store, ends)
+        old_eras = legacy.Legacy(shared, self.invocation, of_clients, self.call_notices, self.uses)
         return Site(
-            settings.mount, endpoint=Endpoint(modern.Modern(operations, self.invocation), old_eras),
-            operations=operations, invocation=self.invocation, discovery=self.discovery, access=self.access,
+            settings.mount, endpoint=endpoint.Endpoint(modern.Modern(shared, self.invocation), old_eras),
+            operations=shared, invocation=self.invocation, discovery=self.discovery, access=self.access,
             authenticator=self.auth.authenticator, metadata=metadata, rest_page_size=_rest_page_size(settings),
             max_body=settings.server.max_body, uses=self.uses,
         )  # fmt: skip

@@ -1,11 +1,8 @@
-"""Define every knob of the gateway: default, bounds, unit, help text. :mod:`gateway.cli.config_reference` publishes
-them, and the docstrings of sections as descriptions in the JSON Schema."""
-
-from __future__ import annotations
+"""Define every knob: default, bounds, unit, help text. Docstrings of sections are descriptions in the JSON Schema."""
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
@@ -13,26 +10,17 @@ from gateway.settings.auth import Auth, Issuer
 from gateway.settings.backend import Backend, Credentials, ListingCredentials, Params
 from gateway.settings.catalog import CatalogSettings, ToolOverride
 from gateway.settings.custom import CustomListing
-from gateway.settings.knobs import Section, is_loopback, knob
+from gateway.settings.knobs import Section, checked, is_loopback, knob
 from gateway.settings.mcp import Mcp
 from gateway.settings.sending import Send
 from gateway.settings.server import Limits, ServerSettings, Telemetry
 from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit
 from gateway.settings.store import StoreSettings
 
-__all__ = [
-    "CatalogSettings",
-    "Credentials",
-    "CustomListing",
-    "Issuer",
-    "ListingCredentials",
-    "Params",
-    "Send",
-    "ServiceSettings",
-    "Settings",
-    "ToolOverride",
-    "is_loopback",
-]
+_NO_SERVICE: Final = (
+    "must name at least one service, {crm: {backend: {url: https://crm.example.com/jsonrpc}}}; or leave it out, for "
+    "one service whose sections stand at the top level"
+)
 
 
 class Settings(Section):
@@ -48,7 +36,7 @@ class Settings(Section):
     )
     store: StoreSettings = knob(StoreSettings, "Store of what outlives a reload, and what replicas share.")
     telemetry: Telemetry = knob(Telemetry, "Reports of the gateway about itself.")
-    services: dict[ServiceName, ServiceSections] = knob(
+    services: Annotated[dict[ServiceName, ServiceSections], checked(bool, _NO_SERVICE)] = knob(
         dict,
         "Several services by name, each with the sections backend, catalog, auth, limits and mcp. The service crm is "
         "at /crm/mcp. At the top level, catalog, auth, limits and mcp are then defaults for each service: maps merge, "
@@ -85,16 +73,6 @@ class Settings(Section):
         defaults = {name: tree[name] for name in INHERITED if name in tree}
         return tree | {"services": {name: inherit(defaults, own) for name, own in tree["services"].items()}}
 
-    @field_validator("services")
-    @classmethod
-    def _check_services(cls, services: dict[str, ServiceSections]) -> dict[str, ServiceSections]:
-        if not services:
-            raise ValueError(
-                "must name at least one service, {crm: {backend: {url: https://crm.example.com/jsonrpc}}}; or leave it "
-                "out, for one service whose sections stand at the top level"
-            )
-        return services
-
     @field_validator("backend", mode="before")
     @classmethod
     def _check_backend(cls, backend: Any, info: ValidationInfo) -> Any:
@@ -107,9 +85,8 @@ class Settings(Section):
             f"GATEWAY__{place.replace('.', '__').upper()}__URL), or leave services out"
         )
 
-    @model_validator(mode="after")
-    def _check_each(self) -> Settings:
-        """Raise one error for the faults of all services, with a line for each fault."""
+    def conflict(self) -> str:
+        """Return a line for each fault of a service, of the store, and of the workers."""
         faults = [fault for service in self.by_mount.values() for fault in service.faults()]
         if self.store.is_shared and self.server.secret_file is None:
             faults.append(
@@ -117,9 +94,7 @@ class Settings(Section):
                 "made with: openssl rand -hex 32"
             )
         faults += worker_faults(self, sys.platform)
-        if faults:
-            raise ValueError("\n".join(dict.fromkeys(faults)))
-        return self
+        return "\n".join(dict.fromkeys(faults))
 
 
 def worker_faults(settings: Settings, platform: str) -> Iterator[str]:

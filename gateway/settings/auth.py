@@ -1,15 +1,13 @@
 """Define the knobs of authentication and authorization: issuers, scopes, and access without a token."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 
-from gateway.settings.knobs import Document, Section, http_url, is_loopback, knob
+from gateway.settings.knobs import Document, Section, checked, http_url, is_loopback, knob
 from gateway.units import Duration
 
 SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,1000}")
@@ -43,11 +41,8 @@ class ClientSecret(Section):
     client_id: str | None = knob(None, "Client id of the gateway at the authorization server.")
     client_secret: SecretStr | None = knob(None, "Secret of that client, e.g. ${file:/run/secrets/client_secret}.")
 
-    @model_validator(mode="after")
-    def _pair(self) -> Any:
-        if self.client_secret is not None and self.client_id is None:
-            raise ValueError("client_secret needs client_id")
-        return self
+    def conflict(self) -> str:
+        return "client_secret needs client_id" if self.client_secret is not None and self.client_id is None else ""
 
 
 class Introspection(ClientSecret):
@@ -66,7 +61,9 @@ class KnownMetadata(Document):
 class Issuer(Section):
     """An authorization server whose tokens are accepted."""
 
-    issuer: SecureUrl = Field(
+    issuer: Annotated[
+        SecureUrl, checked(lambda url: not urlsplit(url).query, "must not have a ?query (RFC 8414 §2)")
+    ] = Field(
         description="Identifier of the issuer, exactly as in the iss of its tokens: case and trailing slash count.",
     )
     preset: Literal["strict", "keycloak", "entra", "auth0", "okta", "cognito", "simple_oauth", "google"] = knob(
@@ -92,13 +89,6 @@ class Issuer(Section):
     )
     ca_file: str | None = knob(None, "CA bundle (PEM) to trust for this issuer, instead of the system's.")
 
-    @field_validator("issuer")
-    @classmethod
-    def _check_issuer(cls, url: str) -> str:
-        if urlsplit(url).query:
-            raise ValueError("must not have a ?query (RFC 8414 §2)")
-        return url
-
     @property
     def introspects(self) -> bool:
         """Return whether its tokens are verified by introspection."""
@@ -109,17 +99,16 @@ class Issuer(Section):
         """Return whether all knobs are the same, and whether introspection is on in both."""
         return super().__eq__(other) and isinstance(other, Issuer) and self.introspects == other.introspects
 
-    @model_validator(mode="after")
-    def _check_preset(self) -> Issuer:
+    def conflict(self) -> str:
         if self.preset in ("cognito", "google") and not self.clients:
-            raise ValueError(
+            return (
                 f"preset {self.preset}: its tokens name no audience, so clients must list the client ids that may call"
             )
         if self.preset == "simple_oauth" and not self.audiences:
-            raise ValueError(
+            return (
                 "preset simple_oauth: its tokens have the client id as their audience, so audiences must list the ids"
             )
-        return self
+        return ""
 
 
 class Scopes(Section):
@@ -194,23 +183,15 @@ class Auth(Section):
 
     @property
     def traits(self) -> AuthMode:
-        """Return what the mode means to other parts."""
         return AUTH_MODES[self.mode]
 
     @property
     def active_issuers(self) -> tuple[Issuer, ...]:
-        """Return the issuers whose tokens count."""
         return self.issuers if self.traits.has_issuers else ()
 
-    @model_validator(mode="after")
-    def _check_issuers(self) -> Auth:
-        if not self.traits.has_issuers:
-            return self
-        names = [issuer.issuer for issuer in self.issuers]
-        if len(set(names)) < len(names):
-            raise ValueError("issuers: an issuer is listed twice")
-        if sum(issuer.introspects for issuer in self.issuers) > 1:
-            raise ValueError(
-                "issuers: at most one can use introspection, because an opaque token does not name its issuer"
-            )
-        return self
+    def conflict(self) -> str:
+        if len({issuer.issuer for issuer in self.active_issuers}) < len(self.active_issuers):
+            return "issuers: an issuer is listed twice"
+        if sum(issuer.introspects for issuer in self.active_issuers) > 1:
+            return "issuers: at most one can use introspection, because an opaque token does not name its issuer"
+        return ""

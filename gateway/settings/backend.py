@@ -1,7 +1,5 @@
 """Define the knobs of the backend: how to reach it, which credentials it gets, how its methods are listed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, TypeVar
 
@@ -23,11 +21,8 @@ class Tls(Document):
     cert_file: str | None = knob(None, "Client certificate (PEM).")
     key_file: str | None = knob(None, "Key of the client certificate (PEM).")
 
-    @model_validator(mode="after")
-    def _pair(self) -> Tls:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file must be set together")
-        return self
+    def conflict(self) -> str:
+        return "cert_file and key_file must be set together" * ((self.cert_file is None) != (self.key_file is None))
 
 
 class Params(Section):
@@ -47,8 +42,7 @@ class Params(Section):
 
 
 def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
-    """Return the section if it fits its mode. Raises :class:`ValueError`. The faults come from ``context``, which
-    :func:`gateway.config.source.load_settings` gives: settings may not import the modes."""
+    """Return the section if it fits its mode. ``context`` yields the faults: settings may not import the modes."""
     if info.context is not None and (faults := [*info.context(section)]):
         raise ValueError("; ".join(faults))
     return section
@@ -108,9 +102,7 @@ class Credentials(ClientSecret):
                 brace = "a secret that has braces goes into password"
                 yield f"send.{place} uses {{{name}}}, which has no value; there may be {where}; {brace}"
 
-    @model_validator(mode="after")
-    def _check_mode(self, info: ValidationInfo) -> Credentials:
-        return checked_mode(self, info)
+    _check_mode = model_validator(mode="after")(checked_mode)
 
 
 class ListingCredentials(Document):
@@ -120,9 +112,7 @@ class ListingCredentials(Document):
     mode: str = knob("auto", "Which credential is sent for the listing.")
     send: Send | None = knob(None, "static, basic, digest: where it goes, as in backend.credentials.send.")
 
-    @model_validator(mode="after")
-    def _check_mode(self, info: ValidationInfo) -> ListingCredentials:
-        return checked_mode(self, info)
+    _check_mode = model_validator(mode="after")(checked_mode)
 
     def over(self, calls: Credentials) -> Credentials:
         """Return the complete credentials for the listing: those for ``calls``, with the mode and ``send`` of here.
@@ -168,19 +158,14 @@ class ListingSettings(Section):
         ListingCredentials, "Credential for the listing, if not that for calls, e.g. {mode: none}."
     )
 
-    @model_validator(mode="after")
-    def _check_file(self) -> ListingSettings:
+    def conflict(self) -> str:
         if (self.dialect == "static") != (self.file is not None):
-            raise ValueError("dialect: static and file must be set together")
-        return self
-
-    @model_validator(mode="after")
-    def _check_custom(self) -> ListingSettings:
+            return "dialect: static and file must be set together"
         if self.dialect != "custom" and self.custom != CustomListing():
-            raise ValueError(f"custom needs dialect: custom, but dialect is {self.dialect}")
+            return f"custom needs dialect: custom, but dialect is {self.dialect}"
         if self.dialect == "custom" and self.custom.methods is None:
-            raise ValueError("dialect: custom needs custom.methods, a JSONPath to the entries such as $.functions[*]")
-        return self
+            return "dialect: custom needs custom.methods, a JSONPath to the entries such as $.functions[*]"
+        return ""
 
 
 class Backend(Section):

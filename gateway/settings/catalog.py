@@ -1,11 +1,9 @@
 """Define the knobs of the catalog, and the operator's overrides of what a listing says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-from pydantic import Field, JsonValue, Secret, field_validator, model_validator
+from pydantic import Field, JsonValue, Secret, field_validator
 
 from gateway.settings.auth import ScopeTokens
 from gateway.settings.knobs import Document, Section, knob, texts_in
@@ -55,11 +53,8 @@ class Argument(Document):
         """Return whether there is a default, which may be null."""
         return "default" in self.model_fields_set
 
-    @model_validator(mode="after")
-    def _check_hidden(self) -> Argument:
-        if self.hidden and not self.has_default:
-            raise ValueError("a hidden argument needs a default, which is always sent")
-        return self
+    def conflict(self) -> str:
+        return "a hidden argument needs a default, which is always sent" if self.hidden and not self.has_default else ""
 
 
 class ToolOverride(Section):
@@ -168,19 +163,17 @@ class CatalogSettings(Section):
                 if argument.hidden and argument.default is not None:
                     yield from texts_in(argument.default.get_secret_value())
 
-    @model_validator(mode="after")
-    def _check_together(self) -> CatalogSettings:
+    def conflict(self) -> str:
         if self.max_stale < self.ttl:
-            raise ValueError(f"max_stale must be at least ttl, which is {format_duration(self.ttl)}")
+            return f"max_stale must be at least ttl, which is {format_duration(self.ttl)}"
         for pattern, override in self.tools.items():
             if override.name is not None and "*" in override.name and not has_one_star(pattern):
-                raise ValueError(
+                return (
                     f'catalog.tools."{pattern}".name: * is replaced by what the * of the pattern matches, so the '
                     "pattern must have one * and no other wildcard"
                 )
-        return self
+        return ""
 
 
 def has_one_star(pattern: str) -> bool:
-    """Return whether the pattern has one * and no other wildcard."""
     return pattern.count("*") == 1 and not set("?[") & set(pattern)

@@ -1,24 +1,14 @@
 """Define the knobs of a custom listing: where to ask, and which paths select what in the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Any
 
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathNameError, JSONPathQuery
-from pydantic import (
-    JsonValue,
-    PlainSerializer,
-    PlainValidator,
-    Secret,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import JsonValue, PlainSerializer, PlainValidator, Secret, WithJsonSchema
 
-from gateway.settings.knobs import Document, knob, texts_in
+from gateway.settings.knobs import Document, checked, knob, texts_in
 
 
 class _Environment(JSONPathEnvironment):
@@ -81,6 +71,14 @@ JsonPath = Annotated[
 ]
 
 
+SecretParams = Annotated[
+    Secret[JsonValue],
+    checked(
+        lambda one: isinstance(one.get_secret_value(), list | dict), "must be a list or an object, as JSON-RPC requires"
+    ),
+]
+
+
 class CustomParameter(Document):
     """Paths in the entry of a parameter; ``$`` is the entry."""
 
@@ -93,18 +91,16 @@ class CustomParameter(Document):
     optional: JsonPath | None = knob(None, "Whether it is optional, for services that mark these; others are required.")
     description: JsonPath | None = knob(None, "Description of the parameter.")
 
-    @model_validator(mode="after")
-    def _check_required(self) -> CustomParameter:
-        if self.required is not None and self.optional is not None:
-            raise ValueError("required and optional exclude each other: set one of them")
-        return self
+    def conflict(self) -> str:
+        both = self.required is not None and self.optional is not None
+        return "required and optional exclude each other: set one of them" if both else ""
 
 
 class CustomListing(Document):
     """Paths that read a listing in the service's own form. In the paths of an entry ``$`` is the entry."""
 
     method: str | None = knob(None, "JSON-RPC method that returns the listing. Absent: a GET returns it.", min_length=1)
-    params: Secret[JsonValue] | None = knob(None, "Params of that method.")
+    params: SecretParams | None = knob(None, "Params of that method.")
     methods: JsonPath | None = knob(None, "JSONPath (RFC 9535) to the entries of the methods, e.g. $.functions[*].")
     name: JsonPath | None = knob(
         None,
@@ -126,17 +122,9 @@ class CustomListing(Document):
         """Yield the texts in ``params``, which may hold a token."""
         return texts_in(None if self.params is None else self.params.get_secret_value())
 
-    @field_validator("params")
-    @classmethod
-    def _check_params(cls, params: Secret[JsonValue] | None) -> Secret[JsonValue] | None:
-        if params is not None and not isinstance(params.get_secret_value(), list | dict):
-            raise ValueError("must be a list or an object, as JSON-RPC requires")
-        return params
-
-    @model_validator(mode="after")
-    def _check_combinations(self) -> CustomListing:
+    def conflict(self) -> str:
         if self.params is not None and self.method is None:
-            raise ValueError("params needs method, the JSON-RPC method that gets them")
+            return "params needs method, the JSON-RPC method that gets them"
         if self.parameters is None and self.parameter != CustomParameter():
-            raise ValueError("parameter needs parameters, the JSONPath to the entries that it reads")
-        return self
+            return "parameter needs parameters, the JSONPath to the entries that it reads"
+        return ""

@@ -1,14 +1,12 @@
 """Define the parts of every section of the settings: the field of a knob, base classes, checks of values."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
 def knob(default: Any, help: str, **bounds: Any) -> Any:
@@ -22,6 +20,16 @@ class Section(BaseModel):
     """Hold one section, immutable and without unknown keys. Errors quote no values, which may be secret."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
+
+    def conflict(self) -> str:
+        """Return why these knobs cannot stand together, "" where they can."""
+        return ""
+
+    @model_validator(mode="after")
+    def _check_conflict(self) -> Self:
+        if conflict := self.conflict():
+            raise ValueError(conflict)
+        return self
 
     def __eq__(self, other: object) -> bool:
         """Return whether all knobs are the same. The order within a map counts: of patterns, later ones win."""
@@ -60,6 +68,17 @@ def _scheme_hint(url: str, scheme: str) -> str:
     if kind := kinds.get(scheme, "a Unix socket" if url.startswith("/") else ""):
         return f"; {kind} cannot be reached yet: give the service's HTTP address"
     return "" if "://" in url or not re.match(r"[\w.-]+(?::\d+)?(?:/|$)", url) else "; put http:// before it"
+
+
+def checked(is_good: Callable[[Any], object], fault: str) -> AfterValidator:
+    """Return a validator for :data:`Annotated` that raises ``fault`` for a value that is not good."""
+
+    def check(value: Any) -> Any:
+        if not is_good(value):
+            raise ValueError(fault)
+        return value
+
+    return AfterValidator(check)
 
 
 def texts_in(value: Any) -> Iterator[str]:

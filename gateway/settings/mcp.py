@@ -1,40 +1,31 @@
 """Define the knobs of MCP, and of how the gateway introduces itself (schema.ts ``Implementation``, ``Icon``)."""
 
-from __future__ import annotations
-
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from gateway.settings.knobs import Document, HttpUrl, Section, knob
+from gateway.settings.knobs import Document, HttpUrl, Section, checked, knob
 from gateway.units import Duration
 
 _ICON = re.compile(r"https://[\x21-\x7e]+|data:image/[\x21-\x7e]+")
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any")
 
 
+_Source = Annotated[str, checked(_ICON.fullmatch, "must be an https:// URL or a data:image/ URI")]
+_Sizes = Annotated[
+    tuple[str, ...],
+    checked(lambda all_: all(map(_SIZE.fullmatch, all_)), "each must be a width and a height such as 48x48, or any"),
+]
+
+
 class Icon(Document):
     """An image that stands for the server in user interfaces."""
 
-    src: str = Field(description="https://… or data:image/…", max_length=65_536)
+    src: _Source = Field(description="https://… or data:image/…", max_length=65_536)
     mime_type: str | None = knob(None, "Media type, where src does not show it.", max_length=128)
-    sizes: tuple[str, ...] = knob((), "Sizes that the image suits: 48x48, or any.", max_length=20)
+    sizes: _Sizes = knob((), "Sizes that the image suits: 48x48, or any.", max_length=20)
     theme: Literal["light", "dark"] | None = knob(None, "Background that the image suits.")
-
-    @field_validator("src")
-    @classmethod
-    def _check_src(cls, src: str) -> str:
-        if not _ICON.fullmatch(src):
-            raise ValueError("must be an https:// URL or a data:image/ URI")
-        return src
-
-    @field_validator("sizes")
-    @classmethod
-    def _check_sizes(cls, sizes: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(map(_SIZE.fullmatch, sizes)):
-            raise ValueError("each must be a width and a height such as 48x48, or any")
-        return sizes
 
 
 class About(Document):

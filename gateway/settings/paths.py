@@ -1,7 +1,5 @@
 """Find knobs by their path, such as ``backend.listing.url``, and the type of each."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import types
@@ -73,7 +71,7 @@ def nearest_knob(path: Sequence[str]) -> tuple[Key, ...] | None:
 
 
 def _knobs_of_service(path: Sequence[str]) -> Iterator[tuple[str, FieldInfo]]:
-    """Return the knobs of the service that a misspelled path belongs to, if it belongs to one."""
+    """Return the knobs of the service that a misspelled path belongs to, if any."""
     match = _OF_SERVICE.match(_flat(path))
     name = match[1].strip("_") if match else path[1] if len(path) > 1 and path[0] == "services" else None
     return iter(()) if name is None else knobs(ServiceSections, f"services.{name}")
@@ -113,7 +111,6 @@ def as_written(value: Any, field: FieldInfo) -> Any:
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    """Return the types that a value may have."""
     if get_origin(annotation) is Annotated:
         return _alternatives(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -130,12 +127,10 @@ def _as_model(kind: Any) -> type[BaseModel] | None:
 
 
 def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yield every knob with its path: those of ``catalog.tools`` under ``catalog.tools.*``, those of an issuer under
-    ``auth.issuers.*``, and those of a service once, as at the top level. A document counts as one knob."""
+    """Yield every knob with its path, of elements under ``.*``, of a service once. A document counts as one knob."""
     for name, field in model.model_fields.items():
         where = f"{path}.{field.alias or name}".lstrip(".")
-        inner = model_of(field)
-        element = element_of(field)
+        inner, element = model_of(field), element_of(field)
         if inner is not None:
             yield from knobs(inner, where)
         else:

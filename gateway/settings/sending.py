@@ -1,7 +1,5 @@
 """Define the knobs that say where a credential goes in a request, and how the gateway logs in."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterator, Mapping
@@ -9,8 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, field_validator
 
-from gateway.settings.custom import JsonPath
-from gateway.settings.knobs import Document, knob, texts_in
+from gateway.settings.custom import JsonPath, SecretParams
+from gateway.settings.knobs import Document, checked, knob, texts_in
 
 # Fill templates with values found out later, such as the token of a login. ``{name}`` is a value, ``{base64(…)}``
 # encodes its text once that is filled: ``{base64({user}:{id})}``. Other braces stay as they are. A text that is one
@@ -67,12 +65,6 @@ def is_header_value(text: str) -> bool:
     return re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", text) is not None
 
 
-def _text_value(value: SecretStr) -> SecretStr:
-    if not is_header_value(value.get_secret_value()):
-        raise ValueError("must be printable ASCII without surrounding spaces")
-    return value
-
-
 def _value_name(name: str) -> str:
     if not re.fullmatch(NAME_PATTERN, name):
         raise ValueError("must have at most 32 lower-case letters, digits and underscores, and begin with a letter")
@@ -82,7 +74,10 @@ def _value_name(name: str) -> str:
 
 
 HeaderName = Annotated[str, AfterValidator(header_name)]
-TextValue = Annotated[SecretStr, AfterValidator(_text_value)]
+TextValue = Annotated[
+    SecretStr,
+    checked(lambda one: is_header_value(one.get_secret_value()), "must be printable ASCII without surrounding spaces"),
+]
 
 
 class Send(Document):
@@ -127,7 +122,7 @@ class Login(Document):
     need nothing of its answer."""
 
     method: str = Field(description="JSON-RPC method of the call, e.g. auth.login.", min_length=1)
-    params: Secret[JsonValue] | None = knob(
+    params: SecretParams | None = knob(
         None, "Its params, e.g. ['{user}', '{password}']. {user} and {password} are the knobs beside login."
     )
     endpoint: str | None = knob(
@@ -139,7 +134,9 @@ class Login(Document):
         "{session: $.result[1]}, {sid: $.cookies._session_id}. A login without one of them is refused.",
         min_length=1,
     )
-    expired: tuple[int | str, ...] = knob(
+    expired: Annotated[
+        tuple[int | str, ...], checked(lambda all_: "" not in all_, "an empty text is in every error")
+    ] = knob(
         (401,),
         "Answers to a call which mean that the login has expired: HTTP statuses, codes of JSON-RPC errors, and texts "
         "in an error's message or data. The gateway then logs in again, and sends the call once more.",
@@ -148,20 +145,9 @@ class Login(Document):
     @field_validator("params")
     @classmethod
     def _check_params(cls, params: Secret[JsonValue] | None) -> Secret[JsonValue] | None:
-        value = None if params is None else params.get_secret_value()
-        if params is not None and not isinstance(value, list | dict):
-            raise ValueError("must be a list or an object, as JSON-RPC requires")
-        unknown = sorted({*names_in(value)} - {*GIVEN})
-        if unknown:
+        if unknown := sorted({*names_in(params and params.get_secret_value())} - {*GIVEN}):
             raise ValueError(f"{{{unknown[0]}}} is not {{user}} or {{password}}")
         return params
-
-    @field_validator("expired")
-    @classmethod
-    def _check_expired(cls, expired: tuple[int | str, ...]) -> tuple[int | str, ...]:
-        if "" in expired:
-            raise ValueError("an empty text is in every error")
-        return expired
 
     def secrets(self) -> Iterator[str]:
         """Yield the texts in ``params``, which may be a password."""

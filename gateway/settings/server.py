@@ -1,15 +1,13 @@
 """Define the knobs of the process: where it listens, and what it logs."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
 
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Rate, Size
@@ -30,7 +28,7 @@ class ListenerTls(Section):
     key_file: str | None = knob(None, "Key of the certificate (PEM), not encrypted.")
 
     @model_validator(mode="after")
-    def _check_pair(self) -> ListenerTls:
+    def _check_pair(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file must be set together")
         return self
@@ -149,25 +147,22 @@ class ServerSettings(Section):
             raise ValueError(f"{text} must be {form}")
         return texts
 
-    @model_validator(mode="after")
-    def _check_ports(self) -> ServerSettings:
-        if self.port == self.admin_port != 0:
-            raise ValueError(f"port and admin_port are both {self.port}: they must differ")
-        return self
+    def conflict(self) -> str:
+        same = self.port == self.admin_port != 0
+        return f"port and admin_port are both {self.port}: they must differ" if same else ""
+
+
+_OFF_AND_ON: Final = BeforeValidator(lambda value: ("off", "on")[value] if isinstance(value, bool) else value)
+"""Take the words off and on, which YAML reads as booleans."""
 
 
 class Log(Section):
     """Log of requests, the start and refreshes, to standard error: a line each, as text on a terminal, else as JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
-    requests: Literal["off", "failures", "all"] = knob(
+    requests: Annotated[Literal["off", "failures", "all"], _OFF_AND_ON] = knob(
         "all", "Requests that have a line, at level info: none, those that failed, or all."
     )
-
-    @field_validator("requests", mode="before")
-    @classmethod
-    def _read_requests(cls, value: object) -> object:
-        return "off" if value is False else value  # YAML reads off as false
 
 
 class AuditSettings(Section):
@@ -183,11 +178,9 @@ class AuditSettings(Section):
         False, "Write a line before each call, and refuse the call (503) where it cannot be written. Needs to."
     )
 
-    @model_validator(mode="after")
-    def _check_required(self) -> AuditSettings:
-        if self.required and self.to is None:
-            raise ValueError("required is set, but to names no file: set telemetry.audit.to")
-        return self
+    def conflict(self) -> str:
+        nowhere = self.required and self.to is None
+        return "required is set, but to names no file: set telemetry.audit.to" if nowhere else ""
 
 
 class Telemetry(Section):
@@ -195,6 +188,11 @@ class Telemetry(Section):
 
     log: Log = knob(Log, "Log, to standard error: text on a terminal, JSON elsewhere.")
     audit: AuditSettings = knob(AuditSettings, "Who called which tool, and what came of it.")
+    traces: Annotated[Literal["off", "on", "content"], _OFF_AND_ON] = knob(
+        "off",
+        "Traces with OpenTelemetry: none, spans, or spans with the beginning of arguments and results, secrets masked. "
+        "The OTEL_* variables say all else. Needs the extra otel.",
+    )
 
 
 class Limits(Section):

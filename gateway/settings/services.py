@@ -1,7 +1,5 @@
 """Define the settings of one service: its sections, and where it is mounted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -73,9 +71,8 @@ class ServiceSettings:
 
     @property
     def mount_id(self) -> str:
-        """Return what binds signed texts and keys of the store to this service: the resource. With ``auth.mode: off``
-        and without a public_url, replicas may listen on different ports, so it is the service's name and the backend's
-        URL: two services may have the same backend."""
+        """Return what binds signed texts and keys of the store to this service: the resource. Without metadata and
+        public_url, replicas may listen on different ports, so it is the service's name and the backend's URL."""
         if self.auth.traits.needs_metadata or self.server.public_url:
             return self.resource
         return f"{self.name} {self.backend.url}".lstrip()
@@ -91,8 +88,12 @@ class ServiceSettings:
 
     def faults(self) -> Iterator[str]:
         """Yield a text, beginning with the knob, for each conflict between these sections and ``server``."""
-        if not self.auth.traits.authenticates:
-            yield from self._exposure_faults()
+        if not (self.auth.traits.authenticates or is_loopback(self.server.host) or self.auth.allow_unauthenticated):
+            yield (
+                f"{self.knob('auth.mode')}: is off, and server.host {self.server.host} is reachable by others: bind to "
+                f"127.0.0.1, or set {self.knob('auth.allow_unauthenticated')}: true where something in front "
+                "authenticates"
+            )
         if self.auth.traits.has_issuers:
             yield from self._resource_faults()
         if self.server.share(self.server.max_buffered) < self.backend.max_response:
@@ -106,14 +107,6 @@ class ServiceSettings:
             yield (
                 f"server.workers: is more than {self.knob('backend.connections')}, which the workers divide "
                 "among them: lower it, or raise the other"
-            )
-
-    def _exposure_faults(self) -> Iterator[str]:
-        if not (is_loopback(self.server.host) or self.auth.allow_unauthenticated):
-            yield (
-                f"{self.knob('auth.mode')}: is off, and server.host {self.server.host} is reachable by others: bind to "
-                f"127.0.0.1, or set {self.knob('auth.allow_unauthenticated')}: true where something in front "
-                "authenticates"
             )
 
     def _resource_faults(self) -> Iterator[str]:

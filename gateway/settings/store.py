@@ -1,14 +1,12 @@
 """Define the knobs of the store: what is kept beside the services, and where."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import SecretStr
 
-from gateway.settings.knobs import Section, knob
+from gateway.settings.knobs import Section, checked, knob
 
 MEMORY: Final = "memory:"
 _FORMS: Final = (
@@ -22,8 +20,7 @@ _SENTINEL_PORT: Final = 26379
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """Hold where a Redis is: one server, or Sentinels that know the master ``service`` by name. ``database`` is its
-    number there, ``user`` the one at it."""
+    """Hold where a Redis is: one server, or Sentinels that know the master ``service`` by name."""
 
     hosts: tuple[tuple[str, int], ...]
     database: int = 0
@@ -36,7 +33,7 @@ class StoreSettings(Section):
     """Store of what outlives a reload, and what replicas share: used proofs and consents, ended sessions, rate limits,
     the shared listing."""
 
-    url: str = knob(
+    url: Annotated[str, checked(lambda url: url == MEMORY or parse_address(url), _FORMS)] = knob(
         MEMORY,
         "memory: keeps everything in the process. redis://host:6379/0 is shared by replicas, and needs the extra redis "
         "and server.secret_file; rediss:// is the same with TLS, redis+sentinel://host:26379,host:26379/name/0 asks "
@@ -53,30 +50,19 @@ class StoreSettings(Section):
 
     @property
     def is_shared(self) -> bool:
-        """Return whether replicas share the store."""
         return self.url != MEMORY
 
     @property
     def address(self) -> RedisAddress:
-        """Return where Redis is. Raises :class:`ValueError`, which quotes nothing: the URL may hold a password."""
         return parse_address(self.url)
 
-    @field_validator("url")
-    @classmethod
-    def _check_url(cls, url: str) -> str:
-        if url != MEMORY:
-            parse_address(url)
-        return url
-
-    @model_validator(mode="after")
-    def _check_user(self) -> StoreSettings:
-        if self.is_shared and self.address.user is not None and self.password is None:
-            raise ValueError("a user in url needs password")
-        return self
+    def conflict(self) -> str:
+        needed = self.is_shared and self.address.user is not None
+        return "a user in url needs password" if needed and self.password is None else ""
 
 
 def parse_address(url: str) -> RedisAddress:
-    """Return the parts of a URL. Raises :class:`ValueError`, which quotes nothing."""
+    """Return where Redis is. Raises :class:`ValueError`, which quotes nothing: the URL may hold a password."""
     scheme, separator, _ = url.partition("://")
     if "cluster" in scheme:
         raise ValueError("Redis Cluster is not supported: name one server, or Sentinels")

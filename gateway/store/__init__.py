@@ -5,8 +5,6 @@ A key is any text. The part before its first colon is its purpose, such as ``dpo
 purposes. Keys of one purpose never evict keys of another. A topic of notices is a key, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 import time
@@ -71,11 +69,9 @@ class Store(Protocol):
         ...
 
     def permit(self, key: str, rate: float, burst: int) -> Permit:
-        """Return a handle on the permits of a key: ``rate`` per second, at most ``burst`` at once. It may be kept.
-
-        All handles of one key share what was taken, also those with another rate or burst. After a change of the rate a
-        caller without permits waits at the new rate, and at most as long as after a whole new burst.
-        """
+        """Return a handle on the permits of a key: ``rate`` per second, at most ``burst`` at once. It may be kept. All
+        handles of one key share what was taken, also those with another rate or burst. After a change of the rate a
+        caller without permits waits at the new rate, and at most as long as after a whole new burst."""
         ...
 
     async def get(self, key: str) -> bytes | None:
@@ -227,15 +223,11 @@ class ResourceStore:
         return f"{purpose_of(key)} {self._resource}:{key}"
 
 
-# Hold who in this process wants the notices of which topic.
 class Topics:
     """Hold the subscribers of each topic."""
 
     def __init__(self) -> None:
         self._subscribers: dict[str, list[Callable[[bytes], None]]] = {}
-
-    def __repr__(self) -> str:
-        return f"<Topics {len(self._subscribers)}>"
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
         """Call ``receive`` with each notice. Return what ends that; it may be called again."""

@@ -1,7 +1,5 @@
 """Make the store that the settings name."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Final
 

@@ -5,8 +5,6 @@ seconds. What was not used is given back when the next lease is taken. So a call
 what other replicas hold, and the limit is exceeded by at most one lease for each replica.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final

@@ -138,11 +138,10 @@ class SpentBurst:
 class SpentBursts:
     """Hold the spent bursts of many keys, at most ``most``.
 
-    New keys make room by dropping keys that have their whole burst again: these equal new keys, so no caller gains or
-    loses. Where the table is full and the oldest keys still wait, a new key evicts the oldest one **and takes over its
-    ``until``**. So an attacker with more keys than there is room (a large IPv6 network) gets no fresh bursts by making
-    the gateway forget: what was taken stays taken, whichever key asks next. The price is paid by callers that are new
-    or evicted during such an attack: they wait at worst as if they had just used up their own burst.
+    New keys make room by dropping keys that have their whole burst again, which equal new keys. Where the oldest keys
+    still wait, a new key evicts the oldest one **and takes over its ``until``**. So an attacker with more keys than
+    there is room (a large IPv6 network) gets no fresh bursts by making the gateway forget. Callers that are new or
+    evicted meanwhile wait at worst as if they had just used up their own burst.
     """
 
     def __init__(self, clock: Callable[[], float], most: int) -> None:

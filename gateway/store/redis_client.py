@@ -1,7 +1,5 @@
 """Make the client of Redis: one server, or the master that Sentinels name."""
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis

@@ -5,8 +5,6 @@ in the background sends anything. It connects again and again until Redis does e
 notices) within that time. Each change of state is one line in the log, unless they are many.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random
@@ -249,7 +247,6 @@ class Link:
         return self._server.id not in ("", server.id)
 
     async def _tell(self, server: RedisProcess) -> None:
-        """Do what is to be done each time that Redis is found."""
         await self._returned(self._is_other(server))
         if not self.unavailable:  # else it may not know all yet
             self._server = server

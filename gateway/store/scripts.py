@@ -4,8 +4,6 @@ Every value is ``<time> <rest>``: the microseconds at which it ends, then what w
 later. So one clock, that of the server, decides everywhere, and the clocks of the replicas do not matter.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 SERVER_TIME: Final = "(function() local t = redis.call('TIME') return t[1] * 1e6 + t[2] end)()"

@@ -5,8 +5,6 @@ docs/audit.md says what the lines mean, ``config/audit.schema.json`` what form t
 No token gets here: of a caller the line has what its token says.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os
@@ -18,10 +16,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
 import structlog
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from gateway import jsonrpc
 from gateway.errors import AuditUnavailable
 from gateway.settings.server import AuditSettings
+from gateway.telemetry import record as records
 from gateway.telemetry.logs import Lines
 from gateway.telemetry.record import CALL, OK, SINKS, Record, new_id
 from gateway.telemetry.trace_context import trace_id
@@ -39,6 +39,8 @@ _SECRET_NAME: Final = re.compile(
 )
 _SIGNED_TOKEN: Final = re.compile(r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]*")
 """A signed token (RFC 7515 §3.1), wherever it stands in a text."""
+EXCERPT: Final = 1024
+"""Bytes of a call's arguments, or of its result, in a span."""
 
 Shown: TypeAlias = Literal["none", "digest", "named", "all"]
 
@@ -58,16 +60,13 @@ class Audit:
         self._torn = False
         self._descriptor = os.dup(1) if to == STDOUT else _open(to)
         try:
-            _write(self._descriptor, self._line("opened", {"process": os.getpid()}))
+            _write(self._descriptor, _encode(_event("opened", process=os.getpid())))
         except OSError:
             os.close(self._descriptor)
             raise
         is_pipe = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._lines = Lines(self._descriptor, self._lost_line, shares=is_pipe)
         self._writer = ThreadPoolExecutor(1, "audit")
-
-    def __repr__(self) -> str:
-        return f"<Audit to {self._to}, {self.lost} lines lost>"
 
     @property
     def lost(self) -> int:
@@ -85,7 +84,9 @@ class Audit:
         """Write the line ``begun`` of a call that is about to be sent. Raise :class:`AuditUnavailable` where that
         fails, or takes longer than :data:`WRITE_TIMEOUT`."""
         record.call_id = new_id()
-        line = self._line("begun", _fields(record))
+        if records.decide is not None:
+            records.decide(record)  # before the line, which has the id of the trace
+        line = _encode(_call("begun", record))
         try:
             async with asyncio.timeout(WRITE_TIMEOUT):
                 await asyncio.wrap_future(self._writer.submit(self._write_whole, line))
@@ -98,12 +99,11 @@ class Audit:
         """Write the line of a call that has ended, or was refused."""
         if record.method != CALL:
             return
-        ended = {
-            "outcome": record.outcome or OK,
-            "sent": bool(record.exchanges),
-            "ms": int(record.seconds * 100_000) / 100,
-        }
-        line = self._line("ended" if record.call_id else "call", {**_fields(record), **ended})
+        call = _call("ended" if record.call_id else "call", record)
+        call.outcome = record.outcome or OK
+        call.sent = record.sent_at > 0 or bool(record.earlier)
+        call.ms = int((record.ended - record.started) * 100_000) / 100
+        line = _encode(call)
         if self.required:
             self._writer.submit(self._write_whole, line).add_done_callback(self._note_written)
         else:
@@ -130,18 +130,9 @@ class Audit:
         self._lines.close()
         os.close(self._descriptor)
 
-    def _line(self, event: str, fields: Mapping[str, Any]) -> bytes:
-        line = {"version": VERSION, "time": datetime.now(UTC), "event": event, **fields}
-        try:
-            return jsonrpc.encode(line)
-        except ValueError:  # a lone surrogate
-            return jsonrpc.encode(
-                {name: str(value).encode("utf-8", "replace").decode() for name, value in line.items()}
-            )
-
     def _lost_line(self, lines: int) -> str:
         log.error("lines of the audit were lost, they could not be written", lines=lines)
-        return self._line("lost", {"lines": lines}).decode()
+        return _encode(_event("lost", lines=lines)).decode()
 
     def _write_whole(self, line: bytes) -> None:
         """Write a line. Raise :class:`OSError` where it is not all written; the next line then begins anew."""
@@ -161,13 +152,13 @@ active: Audit | None = None
 """The audit of this process, if there is one. Each call looks at it, so it is read without a function."""
 
 
-class AuditFault(Exception):
-    """Raised where the audit cannot be written at the start. Its text names the knob and the remedy."""
+class TelemetryFault(Exception):
+    """Raised where the audit or the traces cannot start. Its text names the knob, or the variable, and the remedy."""
 
 
 def start(knobs: AuditSettings) -> None:
     """Have every record that ends from now on reach the audit of these settings, if they name one. Raises
-    :class:`AuditFault`."""
+    :class:`TelemetryFault`."""
     global active
     if knobs.to is None:
         return
@@ -175,7 +166,7 @@ def start(knobs: AuditSettings) -> None:
     try:
         active = Audit(knobs.to, knobs.arguments, required=knobs.required)
     except OSError as error:
-        raise AuditFault(
+        raise TelemetryFault(
             f"telemetry.audit.to: {knobs.to}: {_reason(error)}. Name a file that this user may write, in a folder that "
             "exists, on a disk with room"
         ) from None
@@ -191,29 +182,67 @@ def stop() -> None:
         active = None
 
 
-def _fields(record: Record) -> dict[str, Any]:
+class _Call(Struct, gc=False):
+    """Hold the members of a call's line, in their order."""
+
+    version: int
+    time: datetime
+    event: str
+    request_id: str
+    trace_id: str
+    service: str
+    surface: str
+    tool: str
+    method: str
+    issuer: str
+    subject: str
+    client_id: str
+    client: str
+    address: str
+    consent: dict[str, Any] | None
+    call_id: str | UnsetType = UNSET
+    arguments: Mapping[str, Any] | UnsetType = UNSET
+    outcome: str | UnsetType = UNSET
+    sent: bool | UnsetType = UNSET
+    ms: float | UnsetType = UNSET
+
+
+def _call(event: str, record: Record) -> _Call:
     consent: dict[str, Any] | None = None
     if record.consent:
         consent = {"subject": record.subject, "time": datetime.fromtimestamp(record.consent, UTC)}
-    line: dict[str, Any] = {
-        "request_id": record.request_id,
-        "trace_id": trace_id(record.trace) if record.trace else "",
-        "service": record.service,
-        "surface": record.surface,
-        "tool": record.tool[:MAX_NAME],
-        "method": record.rpc_method,
-        "issuer": record.issuer,
-        "subject": record.subject,
-        "client_id": record.client_id,
-        "client": record.client if isinstance(record.client, str) else "",
-        "address": record.address,
-        "consent": consent,
-    }
-    if record.call_id:
-        line["call_id"] = record.call_id
-    if record.arguments is not None:
-        line["arguments"] = record.arguments
-    return line
+    return _Call(
+        VERSION,
+        datetime.now(UTC),
+        event,
+        record.request_id,
+        trace_id(record.trace) if record.trace else "",
+        record.service,
+        record.surface,
+        record.tool[:MAX_NAME],
+        record.rpc_method,
+        record.issuer,
+        record.subject,
+        record.client_id,
+        record.client if isinstance(record.client, str) else "",
+        record.address,
+        consent,
+        record.call_id or UNSET,
+        UNSET if record.arguments is None else record.arguments,
+    )
+
+
+def _event(event: str, **fields: int) -> dict[str, Any]:
+    return {"version": VERSION, "time": datetime.now(UTC), "event": event, **fields}
+
+
+def _encode(line: _Call | dict[str, Any]) -> bytes:
+    try:
+        return jsonrpc.encode(line)
+    except ValueError:  # a lone surrogate, in a text of a call
+        fields = line if isinstance(line, dict) else structs.asdict(line)
+        texts = {name: str(value).encode("utf-8", "replace").decode() for name, value in fields.items()}
+        return jsonrpc.encode({name: texts[name] for name, value in fields.items() if value is not UNSET})
 
 
 MAX_NAME: Final = 128
@@ -241,6 +270,18 @@ def _clean(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_clean(member) for member in value]
     return _SIGNED_TOKEN.sub(MASK, value) if isinstance(value, str) else value
+
+
+def excerpt(value: Any) -> str:
+    """Return the beginning of a value as JSON, cleaned as in the audit: :data:`EXCERPT` bytes. Of a large one it is the
+    size, and of one that is no JSON nothing."""
+    try:
+        raw = jsonrpc.encode(value)
+    except (TypeError, ValueError):
+        return ""
+    if len(raw) > MAX_ARGUMENTS:
+        return f"({len(raw)} bytes)"
+    return jsonrpc.encode(_clean(jsonrpc.decode(raw)))[:EXCERPT].decode("utf-8", "ignore")
 
 
 def _open(path: str) -> int:

@@ -4,12 +4,10 @@ The requests that are counted take 0.3 % more time; the counters of prometheus_c
 grows by what a stranger sends: services and tools are the operator's, and all other labels are words of ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, InputRequired
 
 Key: TypeAlias = tuple[str, ...]
 """The name of a family, and the values of its labels, the service first where there is one."""
@@ -38,6 +36,8 @@ LIMIT: Final = "mcp_gateway_limits_refused_total"
 RESENDS: Final = "mcp_gateway_resends_total"
 TOKENS: Final = "mcp_gateway_tokens_refused_total"
 
+REST: Final = "rest"
+CANCELLING: Final = ("left", "cancelled")
 OTHER: Final = "_other"
 MOST_TOOLS: Final = 200
 """Tools of one service that are counted by name."""
@@ -80,6 +80,14 @@ def name_tools(service: str, tools: Iterable[str]) -> None:
 def code_label(code: int) -> str:
     """Return the label of a JSON-RPC error code: the five of JSON-RPC and ours by themselves, "" for none."""
     return _CODES.get(code, OTHER)
+
+
+def error_type(surface: str, outcome: str, code: str) -> str:
+    """Return OpenTelemetry's ``error.type``: the code of the error, ``tool_error`` for a result with ``isError``, and
+    our word where the protocol has none."""
+    if outcome == "ok" or (outcome == InputRequired.slug and not code and surface != REST):
+        return ""
+    return code or (outcome if surface == REST or outcome in CANCELLING else "tool_error")
 
 
 def _codes(error: type[GatewayError]) -> Iterable[int]:

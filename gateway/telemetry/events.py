@@ -3,8 +3,6 @@
 A test finds every call of a logger and compares it with :data:`EVENTS`. In a name, "…" stands for words that differ.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 

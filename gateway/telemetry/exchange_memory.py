@@ -1,7 +1,5 @@
 """Count the memory that one exchange with a client takes: its body, what is made of it, and the service's response."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from msgspec import Struct

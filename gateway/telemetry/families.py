@@ -1,7 +1,5 @@
 """Name every family of metrics once: what ``/metrics`` exports, and what docs/metrics.md is made of."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from gateway.telemetry import cells

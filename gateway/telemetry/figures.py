@@ -1,7 +1,5 @@
 """Read the text of ``/metrics`` again, for who looks at one gateway: rates, quantiles and states of each service."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -4,8 +4,6 @@ A report has absolute numbers, so that one more or less does no harm. Counters o
 none goes back. Gauges are merged as their family says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Render the metrics for ``/metrics``: the cells of this process or the sums of its workers, and gauges."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +13,6 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.samples import Exemplar, Sample
 from prometheus_client.utils import floatToGoString
 
-from gateway.errors import InputRequired
 from gateway.telemetry import cells
 from gateway.telemetry.cells import BUCKETS, Cells, Exemplars, Key
 from gateway.telemetry.families import BY_NAME, FAMILIES, Family
@@ -24,8 +21,6 @@ TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = openmetrics.CONTENT_TYPE_LATEST
 _BOUNDS: Final = (*map(floatToGoString, BUCKETS), "+Inf")
 _OPERATIONS: Final = {"tools/call": "execute_tool"}
-_REST: Final = "rest"
-_CANCELLING: Final = ("left", "cancelled")
 _REQUESTS: Final = "mcp_gateway_requests_total"
 _SECONDS: Final = "mcp_gateway_tool_call_seconds_total"
 
@@ -106,9 +101,9 @@ class _Collector:
         self._add(_REQUESTS, (service, surface, outcome), [count])
         if any(sent):
             self._add(cells.EXCHANGE, (service, "jsonrpc", "", ""), sent)
-        status = "" if surface == _REST else code
-        error = _error_type(surface, outcome, status)
-        if tool and outcome not in _CANCELLING:
+        status = "" if surface == cells.REST else code
+        error = cells.error_type(surface, outcome, status)
+        if tool and outcome not in cells.CANCELLING:
             self._add(cells.TOOL, (service, tool, "ok"), [0 if error else count])
             self._add(cells.TOOL, (service, tool, "failed"), [count if error else 0])
             self._add(_SECONDS, (service, tool), whole[-1:])
@@ -120,21 +115,15 @@ class _Collector:
         for bucket in range(len(_BOUNDS)):
             if (kept := exemplars.get((key, bucket))) is not None:
                 trace_id, seconds, at = kept
-                self._exemplars.setdefault(labels, {})[bucket] = Exemplar({"trace_id": trace_id}, seconds, at)
+                line = self._exemplars.setdefault(labels, {})
+                if bucket not in line or float(line[bucket].timestamp or 0) < at:  # the latest of all tools
+                    line[bucket] = Exemplar({"trace_id": trace_id}, seconds, at)
 
     def collect(self) -> Iterator[Metric]:
         for family in FAMILIES:
             metric = _MAKERS[family.kind](family, self._lines[family.name], self._exemplars)
             metric.samples = _Samples(metric.samples)
             yield metric
-
-
-def _error_type(surface: str, outcome: str, code: str) -> str:
-    """Return OpenTelemetry's ``error.type``: the code of the error, ``tool_error`` for a result with ``isError``, and
-    our word where the protocol has none."""
-    if outcome == "ok" or (outcome == InputRequired.slug and not code and surface != _REST):
-        return ""
-    return code or (outcome if surface == _REST or outcome in _CANCELLING else "tool_error")
 
 
 _Lines: TypeAlias = Mapping[tuple[str, ...], list[float]]

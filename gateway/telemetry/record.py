@@ -1,8 +1,7 @@
 """Hold what one request was and came to, and end it: the one source of the log line and of the metrics.
 
-Each HTTP request has a record, and each message of a batch has one of its own beside it. The steps of a request note
-what they learn. They find the record in :data:`RECORD`: each request runs in a task of its own, and the tasks that it
-starts have its record too. docs/deployment.md says what each field of the line means.
+Each HTTP request has a record, and each message of a batch has one beside it. The steps of a request note what they
+learn in :data:`RECORD`, which the tasks of the request have too. docs/logs.md says what each field of the line means.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -22,22 +22,20 @@ from gateway.errors import GatewayError, ToolFault
 from gateway.telemetry import cells, logs
 from gateway.telemetry.cells import BUCKETS, CELLS, KNOWN, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
 from gateway.telemetry.exchange_memory import ExchangeMemory
-from gateway.telemetry.trace_context import Trace, is_sampled, trace_id
+from gateway.telemetry.trace_context import Span, Trace, is_sampled, trace_id
 from gateway.text import printable
 
 REQUEST_ID: Final[str] = istr("X-Request-Id")
 OK: Final = "ok"
-CLIENT_CLOSED: Final = "left"
-"""The outcome of a request whose client hung up before its answer."""
+CLIENT_CLOSED: Final = "left"  # the outcome of a request whose client hung up before its response
 CANCELLED: Final = "cancelled"
 TOOL_ERROR: Final = "tool_error"
 """The outcome of a call that was made, and whose result the service itself marks with ``isError``."""
 _LEFT: Final = (CLIENT_CLOSED, CANCELLED)
 _NO_TOOLS: Final[dict[str, str]] = {}
-BATCH: Final = "batch"
-"""The method of a record that stands for a whole batch."""
-CALL: Final = "tools/call"
-"""MCP's method, which calls on other surfaces have too."""
+INTROSPECTION: Final = "introspect token"
+BATCH: Final = "batch"  # the method of a record that stands for a whole batch
+CALL: Final = "tools/call"  # MCP's method, which calls on other surfaces have too
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._~:/+=@-]{1,128}")
 _SHORT: Final = 64
 _LONG: Final = 256
@@ -54,7 +52,7 @@ class ServiceExchange(Struct, eq=False, gc=False):
 
 
 class Record(Struct, eq=False):
-    """Hold what a request was and came to, as it came: :meth:`fields` cuts and cleans what a stranger chose.
+    """Hold what a request was and came to, as it came: :meth:`line` cuts and cleans what a stranger chose.
 
     ``surface`` is mcp, rest, tool, jsonrpc or stdio, "" for a path that is none of these. ``tool`` is the name that was
     given, or of the tool that was found; ``ran`` says that its call was not refused. ``code`` is the JSON-RPC error
@@ -63,8 +61,8 @@ class Record(Struct, eq=False):
     seconds. ``resends`` is how often the call was sent again. ``limit`` names the limit that refused the request,
     ``token_refused`` says why its token was. ``consent`` is the Unix time at which a person agreed to the call, 0
     without. ``rpc_method`` is the service's method, ``arguments`` what the audit shows of a call's, and ``call_id``
-    joins its lines there. ``trace`` are headers for the service, ``memory`` counts what the request takes. ``started``
-    and ``ended`` are of :func:`time.perf_counter`.
+    joins its lines there. ``trace`` are headers for the service, ``ambient`` those of HTTP beside them. If sampled, it
+    has a ``span``, once that ``is_decided``. ``memory`` counts what it takes. Times are of :func:`time.perf_counter`.
     """
 
     request_id: str
@@ -107,6 +105,10 @@ class Record(Struct, eq=False):
     rpc_method: str = ""
     arguments: Mapping[str, Any] | None = None
     call_id: str = ""
+    ambient: Trace | None = None
+    is_decided: bool = False
+    span: Span | None = None
+    work: tuple[Record, ...] = ()
 
     @property
     def exchanges(self) -> tuple[ServiceExchange, ...]:
@@ -121,13 +123,10 @@ class Record(Struct, eq=False):
         """Return how long the request took, once it has ended."""
         return self.ended - self.started
 
-    @property
-    def sampled(self) -> bool:
-        """Return whether its trace is recorded."""
-        return self.trace is not None and is_sampled(self.trace)
-
     def part(self) -> Record:
         """Return the record of one message of this batch."""
+        if decide is not None:
+            decide(self)
         return Record(
             self.request_id, self.http, self.path, self.service, self.era, client=self.client, issuer=self.issuer,
             subject=self.subject, trace=self.trace, memory=self.memory, surface=self.surface, revision=self.revision,
@@ -157,13 +156,11 @@ class Record(Struct, eq=False):
 
     def note_wait(self, seconds: float) -> None:
         """Note a wait for a turn."""
-        self.queue_time += seconds
-        self.is_plain = False
+        self.queue_time, self.is_plain = self.queue_time + seconds, False
 
     def note_resend(self) -> None:
         """Note that the call is sent once more."""
-        self.resends += 1
-        self.is_plain = False
+        self.resends, self.is_plain = self.resends + 1, False
 
     def note_limit(self, limit: str) -> None:
         """Note which limit refuses the request: a word of ours."""
@@ -173,41 +170,52 @@ class Record(Struct, eq=False):
         """Note why the request's token is refused: a word of ours."""
         self.token_refused, self.is_plain = reason, False
 
-    def note_introspection(self, seconds: float) -> None:
-        """Note that an issuer was asked about the caller's token. Requests with the same token wait for one answer."""
-        _observe((cells.INTROSPECTION, self.service), seconds)
+    def note_work(self, name: str, began: float, error: str, service: str = "") -> None:
+        """Note work that ends now. If several requests wait for the same work, one has it; some belongs to none."""
+        work = Record("", service=service, method=name, outcome=error, started=began,
+                      ended=time.perf_counter(), trace=self.trace)  # fmt: skip
+        if self.request_id and not self.ended:
+            self.work = (*self.work, work)
+        else:
+            for sink in SINKS:
+                sink(work)
+        if name == INTROSPECTION:
+            _observe((cells.INTROSPECTION, self.service), work.seconds)
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of the line, the same each time."""
+    def line(self) -> logs.RequestLine:
+        """Return the line of the log."""
         path, method, tool, subject = self.path, self.method, self.tool, self.subject
         client = self.client if isinstance(self.client, str) else ""
         chosen = f"{path}{method}{tool}{client}{subject}"  # looked at as one text, which is fine mostly
         if len(chosen) > 2 * _SHORT or len(method) + len(client) > _SHORT or not chosen.isprintable():
             path, subject, tool = _cut(path, _LONG), _cut(subject, _LONG), _cut(tool, 2 * _SHORT)
             method, client = _cut(method, _SHORT), _cut(client, _SHORT)
-        return {
-            "request_id": self.request_id,
-            "trace_id": trace_id(self.trace) if self.trace else "",
-            "http": self.http,
-            "path": path,
-            "status": self.status,
-            "service": self.service,
-            "era": self.era,
-            "method": method,
-            "tool": tool,
-            "client": client,
-            "issuer": self.issuer,
-            "subject": subject,
-            "outcome": self.outcome or OK,
+        return logs.RequestLine(
+            datetime.now(UTC),
+            "info",
+            "request",
+            self.request_id,
+            trace_id(self.trace) if self.trace else "",
+            self.http,
+            path,
+            self.status,
+            self.service,
+            self.era,
+            method,
+            tool,
+            client,
+            self.issuer,
+            subject,
+            self.outcome or OK,
             # To the hundredth. round() goes by way of text, and takes ten times as long.
-            "ms": int((self.ended - self.started) * 100_000) / 100,
-            "service_ms": int(self.service_time * 100_000) / 100,
-            "address": self.address,
-            "revision": self.revision,
-            "bytes_in": self.bytes_in,
-            "bytes_out": self.bytes_out,
-            "attempts": 1 + self.resends if self.sent_at else 0,
-        }
+            int((self.ended - self.started) * 100_000) / 100,
+            int(self.service_time * 100_000) / 100,
+            self.address,
+            self.revision,
+            self.bytes_in,
+            self.bytes_out,
+            1 + self.resends if self.sent_at else 0,
+        )
 
 
 _NOBODY: Final = Record("")
@@ -220,8 +228,10 @@ def end(record: Record) -> None:
     """End a record, once: write its line, count it, and give it to each sink. Nothing that is noted later reaches one
     of these, but an exchange: :func:`count_late_exchanges`."""
     record.ended = time.perf_counter()
+    if decide is not None and not record.is_decided:
+        decide(record)
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
-        logs.write_info("request", record.fields())
+        logs.write_info("request", record.line())
     known = None
     if record.is_plain and record.trace is None:
         tool = record.tool if record.ran else ""
@@ -266,7 +276,7 @@ def _count(record: Record) -> None:
         cell[SENT_SUM] += sent
     elif sent or not record.is_plain:
         _count_rest(record)
-    if record.trace is not None and record.sampled:
+    if record.trace is not None and is_sampled(record.trace):
         cells.EXEMPLARS[key, bucket] = trace_id(record.trace), seconds, time.time()
     if record.outcome in _LEFT:
         record.counted = len(record.exchanges)
@@ -307,6 +317,8 @@ def _observe(key: cells.Key, seconds: float) -> int:
     return bucket
 
 
+decide: Callable[[Record], None] | None = None
+"""What decides whether a request is sampled, if there are traces."""
 SINKS: Final[list[Callable[[Record], None]]] = []
 """What also reads each record at its end. None may raise, or wait."""
 

@@ -1,7 +1,5 @@
 """Sample log lines that strangers can cause in any number."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,17 +1,31 @@
 """Read W3C trace context and baggage as headers for the service. What is malformed is dropped.
 
-The rest is passed on as it came, also a context of a later version: the gateway adds nothing to the trace.
+The rest is passed on as it came, also a context of a later version. :mod:`gateway.telemetry.tracing` adds the gateway's
+own spans, if the operator wants traces.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeGuard
 
+from msgspec import Struct, field
 from multidict import MultiMapping, istr
 
 Trace: TypeAlias = Mapping[str, str]
+
+
+class Span(Struct, eq=False):
+    """Hold the ids of a sampled request's span. ``parent`` is the ``traceparent`` above it, "" for a root, ``link`` one
+    beside it. ``sent`` has for each exchange with the service, by its number, the id of its span, the service's method,
+    and the URL. ``content`` are attributes with excerpts of arguments and result."""
+
+    trace_id: int
+    span_id: int
+    parent: str = ""
+    link: str = ""
+    sent: dict[int, tuple[int, str, str]] = field(default_factory=dict)
+    content: dict[str, str] = field(default_factory=dict)
+
 
 PARENT: Final[str] = istr("traceparent")
 # W3C Trace Context §3.2.2: version 00 ends with the flags. A later one may go on behind a hyphen (§4, "Versioning").

@@ -3,8 +3,6 @@
 It checks neither host nor token, so keep it away from the public.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """One HTTP exchange: what the steps learn about it, and the three forms in which paths write errors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

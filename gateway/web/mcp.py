@@ -1,7 +1,5 @@
 """``/mcp``: HTTP around :class:`gateway.mcp.endpoint.Endpoint`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -51,10 +49,10 @@ class McpSurface:
         return _answer(exchange, await self.endpoint.answer_post(_mcp_request(exchange)))
 
     async def get(self, exchange: Exchange) -> Response | StreamedResponse:
-        return _answer(exchange, await self.endpoint.open_stream(_mcp_request(exchange)))
+        return _answer(exchange, await self.endpoint.legacy.open_stream(_mcp_request(exchange)))
 
     async def delete(self, exchange: Exchange) -> Response | StreamedResponse:
-        return _answer(exchange, await self.endpoint.end_session(_mcp_request(exchange)))
+        return _answer(exchange, await self.endpoint.legacy.end_session(_mcp_request(exchange)))
 
 
 def _mcp_request(exchange: Exchange) -> McpRequest:

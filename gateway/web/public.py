@@ -166,7 +166,10 @@ class PublicHandler:
         return None
 
     def _address(self, request: HttpRequest) -> str:
-        return self.addresses.caller_address(request.connection.remote, request.headers.getall("X-Forwarded-For", ()))
+        peer = request.connection.remote
+        if not self.addresses.trusted:
+            return peer
+        return self.addresses.caller_address(peer, request.headers.getall("X-Forwarded-For", ()))
 
 
 def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
@@ -235,10 +238,8 @@ class Origins:
             self._good_hosts.add(host)
 
     def check_origin(self, origin: str, host: str) -> bool:
-        """Tell whether an allowed origin is another site's and needs CORS headers; False for the gateway's own origin.
-
-        ``host`` is the request's, already checked. Raise :class:`Forbidden` for an origin that is not allowed.
-        """
+        """Return whether an allowed origin is another site's and needs CORS headers. ``host`` is the request's, already
+        checked. Raise :class:`Forbidden` for an origin that is not allowed."""
         seen = _origin(origin)
         if seen in self._origins:
             return True

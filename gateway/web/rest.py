@@ -1,7 +1,5 @@
 """Tools over REST: list, describe, invoke. Clients that are older than MCP's HTTP transports use it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,14 +1,8 @@
-"""``POST /jsonrpc``: the guarded way through, for clients that speak JSON-RPC 2.0 already.
-
-Calls pass the same decisions as on other paths. The method is a tool of the caller's view, by its name or its method's.
-Positional params become named ones before they are checked; hidden arguments are refused. The result is the backend's,
-the id is the caller's. The calls of a batch run one after the other.
+"""``POST /jsonrpc``, for clients that speak JSON-RPC 2.0 already. Calls pass the same decisions as on other paths.
 
 JSON-RPC 2.0 holds here without MCP's restrictions: §4 allows null and fractions as ids; §5 requires an id on each
 error, null where the request's cannot be read.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
@@ -38,12 +32,11 @@ from gateway.web.exchange import RPC, Exchange, error_response, rpc_error
 from gateway.web.rest import json_value
 
 
-# ``/mcp/tools/{name}``: call one tool with JSON-RPC 2.0.
-#
-# The body must name the same tool or its backend method: a proxy in front may allow by path, and what it allowed must
-# be what runs. Errors have their own HTTP status. :mod:`gateway.web.rpc` has the rules of messages.
 @dataclass(frozen=True, slots=True)
 class ToolSurface:
+    """Serve ``/mcp/tools/{name}``. The body must name the same tool or its backend method: a proxy in front may allow
+    by path, and what it allowed must be what runs. Errors have their own HTTP status."""
+
     operations: Operations
     invocation: Invocation
 
@@ -51,7 +44,7 @@ class ToolSurface:
         """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
             raise Forbidden("Pages of other sites must not call tools")
-        # The answer tells whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
+        # The answer says whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
         await self.operations.admit_discovery(exchange.caller)
         tool = await self.invocation.find_tool(exchange.caller, exchange.tool)
         if tool.annotations.get("readOnlyHint") is not True:
@@ -117,10 +110,8 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
 
 
 def arguments_by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, Any]:
-    """Return ``params`` as arguments: positions and the method's own names become the published names.
-
-    Raise :class:`InvalidArguments` for too many positions.
-    """
+    """Return ``params`` as arguments: positions and the method's own names become the published names. Raise
+    :class:`InvalidArguments` for too many positions."""
     if params is None:
         return {}
     if isinstance(params, dict):

@@ -1,7 +1,5 @@
 """The public paths of one service below its mount: a table from path and method to handler."""
 
-from __future__ import annotations
-
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,7 +30,7 @@ from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc.bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
-from gateway.model import Caller, NameStyle
+from gateway.model import SHARED, Caller, NameStyle
 from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import McpSurface
@@ -41,9 +39,12 @@ from gateway.web.rpc import RpcSurface, ToolSurface
 
 BODY_TIMEOUT: Final = 15.0
 """Seconds for a client to send its request body."""
+_ANONYMOUS: Final = 1024
 _CHARSETS: Final = ("utf-8", "utf8")
 _GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for gzip's header and trailer
 
+_anonymous: Final = lru_cache(_ANONYMOUS)(Caller)
+"""Callers without a token, by address, view and style of names: the same ones ask again and again."""
 _Handler: TypeAlias = Callable[[Exchange], Awaitable[Response | StreamedResponse]]
 
 
@@ -164,7 +165,7 @@ class Site:
         request = exchange.request
         headers, queried = request.headers, "?" in request.target
         if self.authenticator is None:
-            return Caller(address, name_style=_name_style_in(request) if queried else None)
+            return _anonymous(address, SHARED, None, _name_style_in(request) if queried else None)
         authorization, in_query = headers.getall("Authorization", ()), queried and "access_token" in request.query
         principal = None if in_query else self.authenticator.known_principal(authorization)
         if principal is None:
@@ -178,7 +179,7 @@ class Site:
             record.issuer, record.subject, record.client_id = principal.issuer, principal.subject, principal.client
         name_style = _name_style_in(request) if queried else None
         view = self.access.view_of(principal, headers.get("Accept-Language"))
-        return Caller(address, view, principal, name_style)
+        return (_anonymous if principal is None else Caller)(address, view, principal, name_style)
 
     async def _json_body(self, request: HttpRequest, content_types: tuple[str, ...], memory: ExchangeMemory) -> bytes:
         """Return the body as bytes, bounded in size and time. Raise

@@ -37,7 +37,8 @@ def has_knob(section: str, name: str = "") -> bool:
 @dataclass(frozen=True)
 class Plan:
     """What is not as usual. ``services`` are mounts, each with its path at the service and its number of tools; none is
-    one service at the root."""
+    one service at the root; ``telemetry`` has more knobs of that section. ``traces`` are the OTEL_* variables of a
+    gateway that traces."""
 
     tools: int = 20
     services: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -46,9 +47,12 @@ class Plan:
     path: str = "jsonrpc"
     server: Mapping[str, Any] = field(default_factory=dict)
     store: str = ""
+    telemetry: Mapping[str, Any] = field(default_factory=dict)
+    traces: Mapping[str, str] = field(default_factory=dict)
 
 
 _USUAL: Final = Plan()
+_TRACES: Final[tuple[dict[str, str], ...]] = ({}, {"traces": "on"})
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ class Gateways:
         config = self.folder / f"gateway-{port}.yaml"
         config.write_text(json.dumps(self._settings(plan, port, admin_port), indent=1))  # JSON is YAML
         command: list[str | Path] = [python, "-m", "gateway", "serve", "--config", config]
-        process = Process(command, self.core if core is None else core, self.folder / f"{port}.log")
+        process = Process(command, self.core if core is None else core, self.folder / f"{port}.log", plan.traces)
         return Gateway(process, port, admin_port, self.backend if plan.auth else None)
 
     def _settings(self, plan: Plan, port: int, admin_port: int) -> dict[str, Any]:
@@ -111,7 +115,11 @@ class Gateways:
             "auth": auth,
             # one caller asks for everything here
             "limits": {"discovery": _LIFTED, "invocation": _LIFTED, "concurrent": 100_000, "streams": 100_000},
-            "telemetry": {"log": {"level": "info" if plan.logs else "warning"}},
+            "telemetry": {
+                "log": {"level": "info" if plan.logs else "warning"},
+                **plan.telemetry,
+                **_TRACES[bool(plan.traces)],
+            },
             "catalog": {"page_size": 5000},
         }
         if plan.store:

@@ -21,6 +21,7 @@ from typing import Final
 
 from tests.bench import lanes, work
 from tests.bench.field import Field
+from tests.bench.gateways import Plan
 from tests.bench.load import Lane
 from tests.bench.machine import Process, Unusable, free_port, program, two_cores
 
@@ -39,10 +40,25 @@ def main() -> None:
     load_core, core = two_cores()
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
-        with Field(folder, load_core, core, ()) as field:
+        port = free_port()
+        command = [sys.executable, "-m", "tests.bench.collector", str(port)]
+        collector = Process(command, load_core, folder / "collector.log")
+        with Field(folder, load_core, core, ()) as field, collector:
             slow_python = _slow_python(folder)
-            for kind, start in _kinds(field, folder, slow_python).items():
-                print(f"{kind:40} {_count(start(), folder) / REQUESTS / 1000:8,.1f} thousand instructions", flush=True)
+            found = {}
+            for kind, start in _kinds(field, folder, slow_python, port).items():
+                found[kind] = _count(start(), folder) / REQUESTS
+                _print(kind, found[kind])
+            # Of 320 requests chance samples none or ten, so this is computed.
+            _print("gateway, traces of 1 % of the calls", 0.99 * found[_traced(0)] + 0.01 * found[_traced(1)])
+
+
+def _print(kind: str, instructions: float) -> None:
+    print(f"{kind:40} {instructions / 1000:8,.1f} thousand instructions", flush=True)
+
+
+def _traced(ratio: int) -> str:
+    return f"gateway, traces of {ratio:.0%} of the calls"
 
 
 def _slow_python(folder: Path) -> Path:
@@ -55,11 +71,15 @@ def _slow_python(folder: Path) -> Path:
     return script
 
 
-def _kinds(field: Field, folder: Path, python: Path) -> dict[str, Callable[[], Lane]]:
+def _kinds(field: Field, folder: Path, python: Path, collector: int) -> dict[str, Callable[[], Lane]]:
     listing = work.listing(20)
 
-    def gateway(workload: work.Workload) -> Callable[[], Lane]:
-        return lambda: field.gateways.make(python=python).lane("", workload)
+    def gateway(workload: work.Workload, **telemetry: dict[str, str]) -> Callable[[], Lane]:
+        return lambda: field.gateways.make(Plan(telemetry=telemetry), python=python).lane("", workload)
+
+    def audited(arguments: str) -> Callable[[], Lane]:
+        file = folder / f"audit-{arguments}.jsonl"
+        return gateway(work.MODERN_CALL, audit={"to": str(file), "arguments": arguments})
 
     def static(server: str) -> Lane:
         plain = field.gateways.make()
@@ -72,13 +92,25 @@ def _kinds(field: Field, folder: Path, python: Path) -> dict[str, Callable[[], L
         process = field.program([python, "-m", f"tests.bench.{server}", str(port), page], port)
         return Lane("", process, port, listing)
 
+    def traced(ratio: int, port: int) -> Callable[[], Lane]:
+        variables = {
+            "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+            "OTEL_TRACES_SAMPLER_ARG": str(ratio),
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
+        }
+        return lambda: field.gateways.make(Plan(traces=variables), python=python).lane("", work.MODERN_CALL)
+
     return {
         "bare aiohttp proxy, call": lambda: field.bare_lane(python),
         lanes.GATEWAY: gateway(work.MODERN_CALL),
         "gateway, 2025-06-18": gateway(work.LEGACY_CALL),
+        "gateway, audit without arguments": audited("none"),
+        "gateway, audit with digests": audited("digest"),
         "the least server, list of 20": lambda: static("least_server"),
         lanes.STATIC: lambda: static("static_answer"),
         lanes.LISTED: gateway(listing),
+        _traced(0): traced(0, collector),
+        _traced(1): traced(1, collector),
     }
 
 

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from gateway import credentials
 from gateway.auth.jwks import FetchFailed
-from gateway.credentials import Credential
-from gateway.credentials.client_credentials import ClientCredentials
-from gateway.credentials.exchange import TokenExchange
+from gateway.credentials.contract import Credential
+from gateway.credentials.exchange import ClientCredentials, TokenExchange
 from gateway.credentials.grants import BackendEndpoint, TokenCache, TokenClient
 from gateway.credentials.login import LoginCredential
 from gateway.http_client.session import Outbound

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gateway import jsonrpc
 from gateway.catalog.build import Builder
 from gateway.listing.dialect import NoListing
-from gateway.listing.probe import DIALECTS, probe_dialects
+from gateway.listing.reader import DIALECTS, probe_dialects
 from gateway.model import Listing, SourceAnswer
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, CustomListing, Params

@@ -15,7 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway import credentials
-from gateway.credentials import Credential
+from gateway.credentials.contract import Credential
 from gateway.credentials.exchange import GRANT_TYPE
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE, MARGIN, UNKNOWN_LIFETIME
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized

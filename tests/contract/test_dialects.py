@@ -21,7 +21,7 @@ import pytest
 
 from gateway.catalog.build import Builder
 from gateway.listing.dialect import NoListing
-from gateway.listing.probe import DIALECTS, probe_dialects
+from gateway.listing.reader import DIALECTS, probe_dialects
 from gateway.model import Catalog, Listing, SourceAnswer, Tool
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, CustomListing, Params

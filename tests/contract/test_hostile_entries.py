@@ -12,7 +12,7 @@ import pytest
 
 import gateway.listing
 from gateway.listing.dialect import DialectInfo, NoListing
-from gateway.listing.probe import DIALECTS
+from gateway.listing.reader import DIALECTS
 from gateway.model import Catalog
 from tests.contract.forms import FORMS, label
 from tests.contract.test_dialects import CASES, Answers, answers_of, built, fetched, name_of
@@ -63,7 +63,7 @@ def test_every_dialect_is_known_to_the_probe() -> None:
             if isinstance(made, type) and isinstance(getattr(made, "info", None), DialectInfo):
                 written.add(made.name)
     missing = written - DIALECTS.keys()
-    assert not missing, f"add {sorted(missing)} to gateway/listing/probe.py"
+    assert not missing, f"add {sorted(missing)} to gateway/listing/reader.py"
 
 
 def test_every_dialect_has_a_form_for_what_follows() -> None:

@@ -10,7 +10,7 @@ import pytest
 from gateway import jsonrpc
 from gateway.discovery.shared_listing import decode_listing, encode_listing
 from gateway.listing.dialect import NoListing
-from gateway.listing.probe import probe_dialects
+from gateway.listing.reader import probe_dialects
 from gateway.model import Listing, MessageForm, Version
 from tests.contract.test_dialects import CASES, Answers
 from tests.each import each

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.listing.dialect import Dialect, NoListing
-from gateway.listing.probe import DIALECTS
+from gateway.listing.reader import DIALECTS
 from gateway.model import Catalog
 from tests.contract.forms import Form, label
 from tests.contract.test_dialects import Answers, built
@@ -82,7 +82,7 @@ async def test_the_row_of_the_page_puts_hostile_entries_among_sound_ones(dialect
 
 def test_the_example_is_no_dialect_yet_and_the_page_says_how_it_would_become_one(dialect: Dialect) -> None:
     assert dialect.name not in DIALECTS
-    places = ("gateway/listing/probe.py", "gateway/settings/backend.py", "tests/contract/forms.py")
+    places = ("gateway/listing/reader.py", "gateway/settings/backend.py", "tests/contract/forms.py")
     for place in (*places, "tests/contract/test_dialects.py", "tests/contract/test_hostile_entries.py"):
         assert place in PAGE
         assert (Path(__file__).parents[2] / place).is_file()

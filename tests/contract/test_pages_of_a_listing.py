@@ -8,7 +8,7 @@ import pytest
 
 from gateway.listing.dialect import NoListing
 from gateway.listing.jsonrpc_mcp import MAX_PAGES
-from gateway.listing.probe import probe_dialects
+from gateway.listing.reader import probe_dialects
 from tests.contract.test_dialects import Answers, fetched
 from tests.each import each
 

@@ -16,8 +16,7 @@ from gateway.backend.source import BackendSource
 from gateway.http_client.response import Answer
 from gateway.http_client.session import Outbound
 from gateway.listing.dialect import NoListing
-from gateway.listing.probe import DIALECTS, PATIENCE, probe_dialects
-from gateway.listing.reader import ListingReader
+from gateway.listing.reader import DIALECTS, PATIENCE, ListingReader, probe_dialects
 from gateway.model import Caller, Listing
 from gateway.settings.backend import Backend
 

@@ -12,7 +12,7 @@ import pytest
 from gateway.cli.contact import ContactFailed, contact
 from gateway.config.source import load_settings
 from gateway.diagnosis.no_listing import Diagnosis
-from gateway.listing.probe import DIALECTS
+from gateway.listing.reader import DIALECTS
 from tests.each import each
 from tests.fault.behaviours import Behaviour, Body, Exchange, error, result
 from tests.fault.scripted import ScriptedBackend

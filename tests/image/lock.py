@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).parents[2]
 TOOLS: Final = Path(__file__).parent / ".venv" / "bin"
 RUNTIME: Final = ROOT / "deploy" / "requirements.txt"
 BUILD: Final = ROOT / "deploy" / "requirements-build.txt"
-EXTRAS: Final = ("redis",)
+EXTRAS: Final = ("redis", "otel")
 """The extras that are in the image."""
 
 

@@ -36,13 +36,18 @@ def _will_do(program: str) -> bool:
     return version is not None and (int(version[1]), int(version[2])) >= OLDEST
 
 
-def render(folder: Path, fetched: Path = FETCHED) -> Resources:
-    """The resources by kind, of which there is one each. Fails where there is no kubectl."""
+def rendered(folder: Path, fetched: Path = FETCHED) -> list[dict[str, Any]]:
+    """The resources, in kubectl's order. Fails where there is no kubectl."""
     program = kubectl(fetched)
     assert program is not None, MISSING
     done = subprocess.run([program, "kustomize", str(folder)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
-    resources = list(yaml.safe_load_all(done.stdout))
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def render(folder: Path, fetched: Path = FETCHED) -> Resources:
+    """The resources by kind, of which there is one each."""
+    resources = rendered(folder, fetched)
     by_kind = {resource["kind"]: resource for resource in resources}
     assert len(by_kind) == len(resources)
     return by_kind

@@ -32,7 +32,7 @@ UNTAKEN = {
 
 def open_connections(front: Front) -> set[object]:
     assert front.gateway is not None
-    return front.gateway._ports[-1]._serving.connections
+    return front.gateway._ports[-1].serving.connections
 
 
 async def head_of(reader: asyncio.StreamReader) -> bytes:

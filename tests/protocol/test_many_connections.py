@@ -141,7 +141,7 @@ async def filled(stack: AsyncExitStack, port: int) -> list[tuple[asyncio.StreamR
 
 def connections(gateway: Server) -> list[Connection]:
     """Those of clients that are open, of both ports."""
-    return [one for port in gateway._ports for one in port._serving.connections]
+    return [one for port in gateway._ports for one in port.serving.connections]
 
 
 async def test_connections_that_are_over_are_freed_without_the_garbage_collector(gateway: Server) -> None:

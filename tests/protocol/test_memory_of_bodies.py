@@ -45,7 +45,7 @@ async def gateway(backend: ScriptedBackend) -> AsyncIterator[Server]:
         assert (await it.call("rest", "keep", {"value": 1})).status == 200
         yield it.gateway
         held = it.gateway.held
-        await until(lambda: (held.bytes, held.waiting, held.callers), lambda seen: seen == (0, 0, 0))
+        await until(lambda: (held.bytes, held.by_owner.total(), len(held.by_owner)), lambda seen: seen == (0, 0, 0))
 
 
 async def call(gateway: Server, surface: str, value: Any, address: str = "127.0.0.1") -> Any:
@@ -180,7 +180,7 @@ async def test_many_small_bodies_that_were_let_in_while_there_was_room_do_not_pa
         crowd = [await opened(stack, gateway.port, f"127.0.{1 + n // 100}.{1 + n % 100}") for n in range(300)]
         for _, writer in crowd:
             writer.write(sent + b"Content-Length: 31000\r\n\r\n ")
-        await until(lambda: held.callers, lambda seen: seen == 300)
+        await until(lambda: len(held.by_owner), lambda seen: seen == 300)
         for _, writer in crowd:
             before = held.bytes
             writer.write(b" " * 30_998)

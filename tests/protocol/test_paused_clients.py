@@ -97,10 +97,10 @@ async def test_what_a_caller_has_taken_counts_no_more_however_much_others_hold(c
             quick.writer.transport.resume_reading()  # type: ignore[attr-defined]
             assert len(await quick.answer()) > 4 * MIB
             await clock.until(lambda: not gateway.held.bytes)
-            assert gateway.held.waiting == 0
+            assert gateway.held.by_owner.total() == 0
             await holding(clock, gateway, slow, backend, 4 * MIB)
             backend.on("echo", result(1))
             assert status_of(await asked(gateway, CALL, "127.0.0.2")) == 200
             assert status_of(await asked(gateway, CALL, "127.0.0.3")) == 503
         await clock.until(lambda: not gateway.held.bytes)
-        assert gateway.held.waiting == 0
+        assert gateway.held.by_owner.total() == 0

@@ -226,11 +226,11 @@ SURFACES = {
 
 async def holding(clock: Clock, gateway: Server, slow: Slow, backend: ScriptedBackend, size: int) -> None:
     """Return once an answer of about this size waits for a client that does not read."""
-    before = gateway.held.waiting
+    before = gateway.held.by_owner.total()
     backend.on("echo", result({"echo": "x" * size}))
     slow.stop_reading()
     slow.write(CALL)
-    await clock.until(lambda: gateway.held.waiting > before)
+    await clock.until(lambda: gateway.held.by_owner.total() > before)
 
 
 async def asked(gateway: Server, sent: bytes, address: str) -> bytes:

@@ -13,7 +13,7 @@ from tests.front import Front
 from tests.kustomize import container_of, environment
 from tests.program import Program
 from tests.services.process import Service
-from tests.unit.test_deploy_services import compose, overlay, written
+from tests.unit.test_deploy_services import OWN, TWO, compose, overlay, written
 
 HERE = ("server.host=127.0.0.1", "server.admin_host=127.0.0.1", "server.port=0", "server.admin_port=0")
 """What is of the container alone: all of its addresses, and ports that nobody else has there."""
@@ -58,8 +58,8 @@ async def serves_both(gateway: dict[str, Front]) -> None:
 async def test_the_variant_for_kubernetes_serves_each_service_at_its_path(
     openrpc_app: Service, flask_app: Service, tmp_path: Path
 ) -> None:
-    text = "resources: [../services]\ncomponents: [../components/unauthenticated]\n"
-    resources = overlay(tmp_path, text + URL.format(crm=openrpc_app.url, shop=flask_app.url))
+    text = "resources: [../base]\ncomponents: [../components/several-services, ../components/unauthenticated]\n"
+    resources = overlay(tmp_path, text + OWN + URL.format(crm=openrpc_app.url, shop=flask_app.url), TWO)
     async with started(written(resources, tmp_path), environment(container_of(resources))) as gateway:
         await serves_both(gateway)
 

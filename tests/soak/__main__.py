@@ -4,8 +4,8 @@ With ``--replicas 2`` there are so many gateways behind nginx with one Redis, wh
 of them is replaced once while the others go on. What nginx itself answered is counted apart.
 
 Wrong, doubled and lost calls are counted for certain (:mod:`tests.fault.ledger`). At the end, when everybody has gone,
-the gateway must have as few calls, streams, tasks and descriptors as before, and its memory must be flat. Exit code: 0
-where all of that holds, else 1.
+the gateway must have as few calls, streams, tasks and descriptors as before, its memory must be flat, and its metrics
+must be few and agree with its log. Exit code: 0 where all of that holds, else 1.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import aiohttp
 from tests.authorization.stand import CALLS, Bearer, tools_in
 from tests.fault.ledger import read
 from tests.soak.actors import Actor
+from tests.soak.scrapes import Scrapes
 from tests.soak.troubles import make_changes, make_trouble
 from tests.soak.world import World, world
 
@@ -49,6 +50,8 @@ _SETTLING: Final = 30.0
 """Seconds in which all that is left behind must go: a call has 3, an idle connection 4, a look-up of the issuer 5."""
 _BROKEN: Final = ("Traceback", "internal error", "unexpected", "exception ignored", "never retrieved")
 """What the log says where the gateway itself is at fault, and not its service or an issuer."""
+_LINES: Final = 2_000
+"""Lines of metrics that a gateway may have here: 17 for each surface, method, revision and outcome that occurred."""
 _SHOWN: Final = 5
 _WORDS: Final = 12
 _MIB: Final = 1024 * 1024
@@ -83,20 +86,23 @@ async def soak(seconds: float, seed: int, replicas: int) -> int:
                 asyncio.create_task(make(it, Random(random.random()), over, done))
                 for make in (make_trouble, make_changes)
             ]
-            memory = await _watch(it, seconds * _BEFORE_RESTART, work)
+            scrapes = Scrapes()
+            memory = await _watch(it, seconds * _BEFORE_RESTART, work, scrapes)
             if replicas > 1:
                 restarted = asyncio.create_task(it.restart(stack))
-                memory += await _watch(it, 0, [*work, restarted], restarted)
+                memory += await _watch(it, 0, [*work, restarted], scrapes, restarted)
                 codes = restarted.result()
                 findings.expect("replicas that were replaced ended well", not any(codes), codes)
                 memory = []  # of other processes, which begin to warm up
-            memory += await _watch(it, seconds * (1 - _BEFORE_RESTART), work)
+            memory += await _watch(it, seconds * (1 - _BEFORE_RESTART), work, scrapes)
             over.set()
             await asyncio.gather(*work)
             await _is_sound(it, findings)
             after = await _settled(it, before)
+            await scrapes.look(it.admin_ports)
             _report(it, actors, done)
             _judge(it, findings, memory, before, after)
+            _judge_metrics(it, findings, scrapes)
     return 1 if findings.faults else 0
 
 
@@ -110,7 +116,11 @@ async def _warm(it: World) -> None:
 
 
 async def _watch(
-    it: World, seconds: float, work: Sequence[asyncio.Task[Any]], until: asyncio.Task[Any] | None = None
+    it: World,
+    seconds: float,
+    work: Sequence[asyncio.Task[Any]],
+    scrapes: Scrapes,
+    until: asyncio.Task[Any] | None = None,
 ) -> list[int]:
     """Wait so long, and until a task is done. Return the bytes of memory, one figure a second. Raise what an actor
     raises."""
@@ -123,6 +133,8 @@ async def _watch(
         it.backend.requests.clear()  # nobody reads them, and they are many
         if len(memory) % 10 == 0:
             told = Counter(it.ledger.told.values())
+            if until is None:  # else the ports change meanwhile
+                await scrapes.look(it.admin_ports)
             print(f"{passed:5.0f} s  {memory[-1] / _MIB:.0f} MiB  {dict(told)}", file=sys.stderr, flush=True)
     return memory
 
@@ -202,6 +214,17 @@ def _judge(it: World, findings: Findings, memory: list[int], before: tuple[int, 
     findings.expect("failures of the gateway itself in its log", not unexpected, len(unexpected))
     for line in unexpected[:_SHOWN]:
         print("    ", line[:1000])
+
+
+def _judge_metrics(it: World, findings: Findings, scrapes: Scrapes) -> None:
+    findings.expect("counters that went back", not scrapes.gone_back, len(scrapes.gone_back))
+    for line in scrapes.gone_back[:_SHOWN]:
+        print("    ", line)
+    findings.expect("lines of metrics of one gateway", scrapes.most <= _LINES, scrapes.most)
+    if len(it.replicas) == 1:  # a replaced one took its counters with it
+        counted, lost = scrapes.sum("mcp_gateway_requests_total"), scrapes.sum("mcp_gateway_log_lines_lost_total")
+        logged = sum('"event":"request"' in line for line in it.all_lines())
+        findings.expect("requests counted, logged + lost", counted == logged + lost, f"{counted}, {logged} + {lost}")
 
 
 def main(arguments: list[str]) -> int:

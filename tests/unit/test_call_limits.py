@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import CallLimited
-from gateway.limits import CallBudget, ConcurrencyLimit, Quota, read_rate
+from gateway.limits import CallBudget, ConcurrencyLimit
 from gateway.model import AccessToken, Binding, Caller, Principal, Structure, Tool
 from gateway.store.memory import MemoryStore
 from tests.manual_clock import ManualClock
@@ -146,8 +146,8 @@ def test_a_caller_has_so_many_calls_under_way_and_no_more() -> None:
     calls.begin_call(one)
 
 
-def test_a_call_that_was_not_refused_asks_nobody_to_wait() -> None:
-    assert "Retry-After" not in Quota(read_rate("10/minute", "call"), 3, 20).headers
+async def test_a_call_that_was_not_refused_asks_nobody_to_wait(store: MemoryStore) -> None:
+    assert "Retry-After" not in (await CallBudget(store, "10/minute").spend(ADDRESS, TOOL)).headers
 
 
 async def test_a_call_that_the_callers_rate_refuses_takes_nothing_of_its_tools_limit(store: MemoryStore) -> None:

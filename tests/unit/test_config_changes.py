@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,3 +63,14 @@ def test_who_may_call_is_not_decided_by_an_address_that_only_a_restart_binds() -
     (fault,) = caught.value.faults
     assert fault.startswith("auth.mode: is off, and server.host 0.0.0.0 is reachable by others")
     assert fault.endswith("a reload keeps the old value of server knobs that need a restart")
+
+
+@pytest.mark.parametrize(("written", "read"), [("off", "off"), ("on", "on"), ("'on'", "on"), ("content", "content")])
+def test_traces_are_chosen_by_words_that_yaml_reads_as_booleans_and_a_change_needs_a_restart(
+    written: str, read: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(f"backend: {{url: '{URL}'}}\nauth: {{mode: 'off'}}\ntelemetry: {{traces: {written}}}\n")
+    settings = load_settings(file, (), environ={})
+    assert settings.telemetry.traces == read
+    assert needs_restart(made(), settings) == (() if read == "off" else ("telemetry.traces",))

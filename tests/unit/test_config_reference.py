@@ -16,7 +16,7 @@ from gateway.config.source import ConfigError, load_settings
 from gateway.config.strict_yaml import read_yaml
 from gateway.credentials import MODES
 from gateway.listing import static
-from gateway.listing.probe import DIALECTS
+from gateway.listing.reader import DIALECTS
 from gateway.settings import CatalogSettings, Settings, ToolOverride, is_loopback
 from gateway.settings.paths import documents, knobs
 from tests.each import each

@@ -16,9 +16,9 @@ from gateway.listing import help as help_pages
 from gateway.listing import introspection, openrpc, smd
 from gateway.listing.dialect import NoListing
 from gateway.listing.docstrings import parse_docstring
+from gateway.listing.entries import schema_of_word
 from gateway.listing.jsonrpc_mcp import JsonrpcMcp
 from gateway.listing.plain import Plain
-from gateway.listing.typewords import schema_of_word
 from tests.pace import quickly
 
 

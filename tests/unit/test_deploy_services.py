@@ -14,9 +14,20 @@ from gateway.config.source import load_settings
 from tests.kustomize import Resources, container_of, environment, render
 from tests.unit.test_deploy import DEPLOY, OLDEST_KUBERNETES
 
-SERVICES = "resources: [../services]\n"
+SERVICES = "resources: [../base]\ncomponents: [../components/several-services]\n"
 OWN = """
 configMapGenerator: [{name: jsonrpc-mcp-gateway, behavior: merge, files: [gateway.yaml]}]
+"""
+TWO = """
+services:
+  crm:
+    backend:
+      url: https://crm.example.com/jsonrpc
+      credentials: {backend_audience: https://gw.example.com/crm/mcp}
+  shop:
+    backend:
+      url: https://shop.example.com/jsonrpc
+      credentials: {backend_audience: https://gw.example.com/shop/mcp}
 """
 
 
@@ -40,12 +51,12 @@ def written(resources: Resources, folder: Path) -> Path:
 
 @pytest.mark.parametrize("version", [OLDEST_KUBERNETES, kubernetes_validate.latest_version()])
 def test_every_resource_of_the_variant_is_valid_to_the_letter(tmp_path: Path, version: str) -> None:
-    for resource in overlay(tmp_path, SERVICES).values():
+    for resource in overlay(tmp_path, SERVICES + OWN, TWO).values():
         kubernetes_validate.validate(resource, version, strict=True)
 
 
 def test_the_variants_services_load_and_are_nobodys_until_an_overlay_says_more(tmp_path: Path) -> None:
-    resources = overlay(tmp_path, SERVICES)
+    resources = overlay(tmp_path, SERVICES + OWN, TWO)
     made = load_settings(written(resources, tmp_path), environ=environment(container_of(resources)))
     assert list(made.by_mount) == ["/crm", "/shop"]
     for service in made.by_mount.values():
@@ -63,7 +74,7 @@ def test_an_overlay_brings_services_of_its_own(tmp_path: Path) -> None:
 
 
 def test_nothing_but_the_backend_and_the_file_differs_from_the_base(tmp_path: Path) -> None:
-    one, several = render(DEPLOY / "kubernetes" / "base"), overlay(tmp_path, SERVICES)
+    one, several = render(DEPLOY / "kubernetes" / "base"), overlay(tmp_path, SERVICES + OWN, TWO)
     before, after = environment(container_of(one)), environment(container_of(several))
     assert before.keys() - after.keys() == {
         "GATEWAY__BACKEND__URL",

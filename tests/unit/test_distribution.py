@@ -26,8 +26,8 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def imported() -> set[str]:
-    """The packages of others that the gateway imports."""
+def imported_modules() -> set[str]:
+    """The modules that the gateway imports."""
     names: set[str] = set()
     for file in (ROOT / "gateway").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -35,19 +35,39 @@ def imported() -> set[str]:
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.add(node.module)
-    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"gateway"}
+    return names
+
+
+def imported() -> set[str]:
+    """The packages of others that the gateway imports."""
+    return {name.partition(".")[0] for name in imported_modules()} - sys.stdlib_module_names - {"gateway"}
 
 
 def test_every_library_that_is_imported_is_declared_and_every_declared_one_is_imported() -> None:
     homes = packages_distributions()
-    used = {normalized(distribution) for package in imported() for distribution in homes[package]}
+    used = {normalized(distribution) for package in imported() - {"opentelemetry"} for distribution in homes[package]}
     lines = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["redis"]]
     declared = {normalized(re.split(r"[\[<>=!~; ]", line, maxsplit=1)[0]) for line in lines}
     assert used == declared
 
 
 def test_there_is_no_extra_that_adds_nothing() -> None:
-    assert set(PROJECT["optional-dependencies"]) == {"dev", "redis"}
+    assert set(PROJECT["optional-dependencies"]) == {"dev", "redis", "otel"}
+
+
+def test_the_extra_of_traces_has_the_two_distributions_that_are_imported() -> None:
+    """Many distributions share the package ``opentelemetry``."""
+    modules = {name for name in imported_modules() if name.startswith("opentelemetry.")}
+    assert modules == {
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+        "opentelemetry.sdk.resources",
+        "opentelemetry.sdk.trace",
+        "opentelemetry.sdk.trace.export",
+        "opentelemetry.sdk.util.instrumentation",
+        "opentelemetry.trace",  # of the API, which the SDK needs in its own version
+    }
+    names = {re.split(r"[<>=]", line, maxsplit=1)[0] for line in PROJECT["optional-dependencies"]["otel"]}
+    assert names == {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"}
 
 
 def test_the_command_has_the_name_of_the_distribution() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.listing.docstrings import fill_from_docstring, parse_docstring
-from gateway.listing.typewords import schema_of_phrase
+from gateway.listing.entries import schema_of_phrase
 from gateway.model import Method, Parameter, Structure
 from tests.pace import quickly
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.schema.faults import MAX_FAULT
-from gateway.schema.validation import ValidatorCache
+from gateway.schema.validation import MAX_FAULT, ValidatorCache
 from tests.each import each
 
 FIELDS: Final = {"enum": ["title", "year"]}

@@ -59,9 +59,9 @@ def test_an_exchange_is_counted_until_the_last_who_uses_it_has_ended() -> None:
     memory.end()
     assert held.bytes == 100_000
     memory.shrink(40_000)
-    assert held.bytes == held.waiting == 40_000
+    assert held.bytes == held.by_owner.total() == 40_000
     memory.end()
-    assert (held.bytes, held.callers) == (0, 0)
+    assert (held.bytes, len(held.by_owner)) == (0, 0)
     assert memory.take(100_000)
     assert held.bytes == 0, "nobody would count it down"
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from gateway.listing.probe import DIALECTS
+from gateway.listing.reader import DIALECTS
 from gateway.settings import Settings
 from gateway.settings.auth import Issuer
 from gateway.settings.backend import ListingSettings

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.schema.cost import LARGEST_SMALL, is_small, size_of
 from gateway.schema.patterns import WORD
-from gateway.schema.validation import LARGEST_SMALL, is_small, size_of
 from tests.each import each
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-WORD, WORD), st.text(max_size=300), st.floats())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.listing.typewords import schema_of_word
+from gateway.listing.entries import schema_of_word
 from tests.each import each
 
 # XML-RPC's specification, JSON-RPC 1.1's working draft §6.3, and what services write.

@@ -12,8 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gateway.schema.bundling import UnsoundSchema
-from gateway.schema.faults import MAX_FAULT
-from gateway.schema.validation import MAX_FAULTS, ValidatorCache
+from gateway.schema.validation import MAX_FAULT, MAX_FAULTS, ValidatorCache
 from tests.each import each
 from tests.fault.scripted import Bystander
 from tests.pace import quickly

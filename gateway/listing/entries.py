@@ -1,16 +1,75 @@
-"""Make schemas of words for types, which descriptions older than JSON Schema use.
+"""Read the entries of a listing. A stranger wrote them, so each member may be anything.
 
-The words are those of XML-RPC (https://xmlrpc.com/spec.md), JSON-RPC 1.1 (working draft of 2006, section 6.3: bit num
-str arr obj any nil), SMD, Flask-JSONRPC, and more from real services. An unknown word allows any value.
+Descriptions older than JSON Schema have words for types. Those known here are of XML-RPC (https://xmlrpc.com/spec.md),
+JSON-RPC 1.1 (working draft of 2006, section 6.3: bit num str arr obj any nil), SMD, Flask-JSONRPC, and real services.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from gateway.model import Schema
+from gateway.model import Parameter, Schema, Structure
+
+REMEDY: Final = "fix the entry in the backend's listing"
+_NOT_IN_KEYS: Final = re.compile(r"[\s()\[\]{}<>]")
+
+
+class UnusableMethod(Exception):
+    """Raised for a listed method that cannot be called through the gateway."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return the value if it is an object, else an empty one: PHP writes an empty object as ``[]``."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """Return the value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text_of(value: Any) -> str:
+    """Return the value if it is a text, else ``""``."""
+    return value if isinstance(value, str) else ""
+
+
+def texts_of(value: Any) -> frozenset[str]:
+    """Return the texts of a list; none where the value is not a list."""
+    return frozenset(item for item in value if isinstance(item, str)) if isinstance(value, list) else frozenset()
+
+
+def entry_of(value: Any) -> dict[str, Any]:
+    """Return the entry of a method. Raise :class:`UnusableMethod` where it is not an object."""
+    if isinstance(value, dict):
+        return value
+    raise UnusableMethod("the entry is not an object", REMEDY)
+
+
+def is_heading(name: Any) -> bool:
+    """Return whether a name cannot be a key of ``params``: it is missing, or a heading (Ethereum's "Transaction hash").
+    One is enough for calls by position, where the document leaves the structure open."""
+    return not isinstance(name, str) or not name or _NOT_IN_KEYS.search(name) is not None
+
+
+def name_parameters(parameters: Iterable[Parameter], structure: Structure) -> tuple[tuple[Parameter, ...], Structure]:
+    """Return the parameters, each with its own name, and the structure to pass them in: by position where a name is
+    missing or stands twice, because only its position identifies such a parameter."""
+    named: dict[str, Parameter] = {}
+    for position, parameter in enumerate(parameters):
+        name = parameter.name or f"arg{position}"
+        while name in named:
+            name = f"{name}_{position}"
+        if name != parameter.name:
+            structure = Structure.BY_POSITION
+        named[name] = replace(parameter, name=name)
+    return tuple(named.values()), structure
+
 
 NULL: Final[Schema] = {"type": "null"}
 _MOST_ALTERNATIVES: Final = 50
@@ -33,6 +92,11 @@ _WORDS: Final[dict[str, Schema]] = {
 }
 
 
+def schema_of(value: Any) -> Schema:
+    """Return the value if it can be a schema; else True, which accepts any value (null, ``[]``)."""
+    return value if isinstance(value, dict | bool) else True
+
+
 def schema_of_word(word: Any) -> Schema:
     """Return the schema for a word, in upper or lower case, or for any of a list of words. Another value is returned as
     it is where it can be a schema, else True."""
@@ -40,7 +104,7 @@ def schema_of_word(word: Any) -> Schema:
         return any_of(map(schema_of_word, word)) if word else True
     if isinstance(word, str):
         return _WORDS.get(word.casefold(), True)
-    return word if isinstance(word, dict | bool) else True
+    return schema_of(word)
 
 
 _ROLE: Final = re.compile(r":\w{1,20}(?::\w{1,20})?:`[~!]?([^`]*+)`")
@@ -142,7 +206,6 @@ def any_of(schemas: Iterable[Schema]) -> Schema:
 
 
 def or_null(schema: Schema) -> Schema:
-    """Return the schema that also accepts null."""
     return any_of((schema, NULL))
 
 

@@ -1,0 +1,98 @@
+"""The command ``config``: what is configured and where each value comes from, and what another file would change."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from gateway import jsonrpc
+from gateway.cli import report
+from gateway.cli.options import FAILED, FILE, UNUSABLE, Given, configured, fail
+from gateway.config.source import ConfigError, ConfigSource, differing, needs_restart
+from gateway.settings import Settings
+from gateway.settings.paths import Key, find_knob
+from gateway.text import masked_url
+
+_MASK: Final = "***"
+_ABSENT: Final = "absent"
+
+
+@click.group()
+def config() -> None:
+    """Show what is set and where it comes from, or what another file would change."""
+
+
+@config.command()
+@configured
+@click.option("--origin", is_flag=True, help="Say where each value comes from: file and line, variable, or --set.")
+def show(source: ConfigSource, origin: bool, **_: Any) -> None:
+    """Print each knob that is set, with its value. Secrets are masked."""
+    found = dict(_set_values(source.layers.tree))
+    texts = [f"{'.'.join(map(str, path))} = {_shown(path, value)}" for path, value in found.items()]
+    if origin:
+        width, origins = max(map(len, texts), default=0), source.layers.origins_of([*found])
+        texts = [f"{text:{width}}  # {where}" for text, where in zip(texts, origins, strict=True)]
+    report.say(*texts)
+
+
+@config.command()
+@click.argument("new", type=FILE)
+@configured
+@click.pass_context
+def diff(context: click.Context, /, settings: Settings, source: ConfigSource, new: Path, **_: Any) -> None:
+    """Print what a reload of the file NEW in place of the configuration would change, and what needs a restart.
+
+    Ends with 1 where anything differs, with 2 where NEW cannot be used.
+    """
+    given: Given = context.obj
+    try:
+        other = ConfigSource(new, given.overrides).load_settings()
+    except ConfigError as error:
+        fail(UNUSABLE, f"{new} cannot be used:", *(f"  {fault}" for fault in error.faults))
+    lines = [*_differences(settings, other)]
+    report.say(*(lines or [f"{new} changes nothing."]))
+    if lines:
+        raise SystemExit(FAILED)
+
+
+def _differences(old: Settings, new: Settings) -> Iterator[str]:
+    restart, before, after = needs_restart(old, new), _rows(old), _rows(new)
+    for path in differing(old, new):
+        note = "  (needs a restart)" if path in restart else ""
+        if path.startswith("services.") and path.count(".") == 1:
+            yield f"{'-' if any(name.startswith(f'{path}.') for name in before) else '+'} service {path[9:]}"
+            continue
+        names = [name for name in {**before, **after} if f"{name}.".startswith(f"{path}.")]
+        rows = [(name, before.get(name, _ABSENT), after.get(name, _ABSENT)) for name in names]
+        changed = [f"~ {name}: {was} -> {now}{note}" for name, was, now in rows if was != now]
+        yield from changed or [f"~ {path}: a secret{note}"]
+
+
+def _rows(settings: Settings) -> dict[str, str]:
+    """Return each value as it is shown, by its knob."""
+    values = _set_values(settings.model_dump(mode="json", by_alias=True))
+    return {".".join(map(str, path)): _shown(path, value) for path, value in values}
+
+
+def _set_values(tree: Any, path: tuple[Key, ...] = ()) -> Iterator[tuple[tuple[Key, ...], Any]]:
+    """Yield path and value of each knob that is set. What is JSON or secret is one value."""
+    knob = find_knob(path)
+    has_maps = isinstance(tree, list) and tree and all(isinstance(item, dict) for item in tree)
+    members = tree.items() if isinstance(tree, dict) else enumerate(tree) if has_maps else ()
+    if path and (not members or (knob is not None and (knob.is_secret or knob.is_json))):
+        yield path, tree
+        return
+    for key, value in members:
+        yield from _set_values(value, (*path, key))
+
+
+def _shown(path: tuple[Key, ...], value: Any) -> str:
+    knobs = (find_knob(path[:length]) for length in range(1, len(path) + 1))
+    return _MASK if any(knob is not None and knob.is_secret for knob in knobs) else _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return masked_url(value) if "://" in value else value
+    return jsonrpc.encode(value).decode()

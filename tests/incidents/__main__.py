@@ -1,0 +1,3 @@
+from tests.incidents.page import main
+
+main()
