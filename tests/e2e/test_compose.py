@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,11 @@ from gateway.config.source import load_settings
 from tests.compose import composed, schema
 from tests.front import SURFACES, Front
 from tests.image.dockerfile import DEPLOY
+from tests.monitoring import promtool
 from tests.program import Program
 from tests.redis_server import RedisServer
 from tests.services.process import free_port
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 FILES = {"compose.yaml": {}, "compose.services.yaml": {"GATEWAY_CONFIG": "./folder"}}
 ALL = ("sample", "redis", "monitoring")
@@ -60,7 +60,7 @@ def test_every_service_is_confined_and_reached_from_this_machine_alone() -> None
 def test_all_that_is_mounted_is_there() -> None:
     services = composed("compose.yaml", {}, *ALL)["services"].values()
     files = {source for service in services for source in mounted(service).values()}
-    assert len(files) == 3
+    assert len(files) == 4
     assert [file for file in files if not file.exists()] == []
 
 
@@ -81,12 +81,16 @@ def test_the_gateway_reads_what_is_mounted(tmp_path: Path, profiles: tuple[str, 
 
 def test_prometheus_takes_its_file_and_asks_the_admin_port(tmp_path: Path) -> None:
     made = composed("compose.yaml", {}, *ALL)["services"]
-    (file,) = mounted(made["prometheus"]).values()
-    done = subprocess.run(["promtool", "check", "config", str(file)], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout + done.stderr
+    files = mounted(made["prometheus"])
+    for inside, file in files.items():
+        (tmp_path / Path(inside).name).write_bytes(file.read_bytes())
+    config = tmp_path / "prometheus.yaml"
+    code, said = promtool("check", "config", str(config))
+    assert code == 0, said
+    assert {Path(inside).parent for inside in files} == {Path("/etc/prometheus")}, "rule_files is relative"
     settings = load_settings(DEPLOY.parent / "config" / "gateway.yaml", environ=made["gateway"]["environment"])
     assert settings.server.admin_host == "0.0.0.0"
-    assert f"targets: [gateway:{settings.server.admin_port}]" in file.read_text()
+    assert f"targets: [gateway:{settings.server.admin_port}]" in config.read_text()
 
 
 async def test_the_gateway_serves_the_sample_service_with_redis(tmp_path: Path) -> None:
