@@ -11,15 +11,15 @@ from gateway.config.strict_yaml import read_yaml
 from gateway.settings.paths import Key
 
 
-class _Dumper(yaml.SafeDumper):
+class _Quoting(yaml.SafeDumper):
     """Quote references: as plain text, other programs would read their braces as YAML."""
 
 
-def _text(dumper: _Dumper, text: str) -> yaml.Node:
+def _text(dumper: _Quoting, text: str) -> yaml.Node:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, "'" if text != unshield(text) else None)
 
 
-_Dumper.add_representer(str, _text)
+_Quoting.add_representer(str, _text)
 _LEFT: Final = [tuple(knob.split(".")) for knob in LEFT]
 
 
@@ -120,7 +120,7 @@ def _put(text: str, path: tuple[Key, ...], value: Any) -> str:
 def _flow(path: Sequence[Key], value: Any) -> str:
     for key in reversed(path):
         value = {key: value}
-    text = yaml.dump(value, None, _Dumper, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False)
+    text = yaml.dump(value, None, _Quoting, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
