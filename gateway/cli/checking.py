@@ -239,7 +239,7 @@ def _invitation(checked: Checked) -> Iterator[str]:
     yield "a client without a token sees"
     yield f"  401 WWW-Authenticate: {service.site.challenge(Unauthorized(''))}"
     yield f"  {metadata.url}"
-    yield f"  {metadata.body.decode()}"
+    yield f"  {metadata.body().decode()}"
     if warning := challenge_warning(service.settings, service.access):
         checked.warnings.append(warning)
 
