@@ -1,0 +1,1 @@
+"""First contact: what `check` says of a URL that does not lead to a service that it can list."""
