@@ -87,8 +87,7 @@ config: $(VENV)/.run ## write the files and tables that derive from gateway/sett
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml
 	$(BIN)/python -m gateway schema --format json > config/gateway.schema.json
 	$(BIN)/python -m gateway schema --format methods > config/methods.schema.json
-	$(BIN)/python -m gateway schema --format markdown > docs/configuration.md
-	$(BIN)/python -m gateway schema --format dialects > docs/dialects.md
+	$(BIN)/python -m tests.reference_pages
 	$(BIN)/python -m tests.error_table
 	$(BIN)/python -m tests.monitoring
 	$(BIN)/python -m tests.log_page

@@ -77,6 +77,8 @@ def _check(settings: Settings, prefix: str) -> None:
         faults.append("server.public_url: is required, because the port is aiohttp's, not server.port")
     if settings.server.workers > 1:
         faults.append("server.workers: must be 1 within aiohttp; instead, start several processes behind a proxy")
+    if settings.server.tls.cert_file:
+        faults.append("server.tls: the port is aiohttp's: give it the certificate, as ssl_context of web.TCPSite")
     if faults:
         raise ConfigError(faults)
 

@@ -23,7 +23,8 @@ quietly() {
 # Programs of Debian's, each with the package that has it; a file stands for a package without a program.
 DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime i2pd:i2pd monerod:monero
 mopidy:mopidy nginx:nginx-light prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager
-redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon trytond:tryton-server'
+redis-server:redis-server slowhttptest:slowhttptest systemd-analyze:systemd transmission-daemon:transmission-daemon
+trytond:tryton-server'
 # kodi-bin does not run without kodi-data, and does not depend on it.
 DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
 
@@ -134,6 +135,7 @@ install_kubectl "$1" & jobs+=($!)
 install_npm_packages "$1" services/node & jobs+=($!)
 install_npm_packages "$1" authorization/node & jobs+=($!)
 install_npm_packages "$1" conformance & jobs+=($!)
+install_npm_packages "$1" compose & jobs+=($!)
 install_python_packages "$1" services/flask2 & jobs+=($!)
 install_pure_flask_jsonrpc "$1" & jobs+=($!)
 if [ $# = 2 ]; then

@@ -95,11 +95,14 @@ def counting() -> Iterator[Count]:
 async def counted() -> dict[str, Count]:
     """A count for each request of :data:`TARGETS`, the second of its kind."""
     counts: dict[str, Count] = {}
-    async with ScriptedBackend() as backend, front(backend.url, "telemetry.log.level=warning") as it:
-        for method in TARGETS:
-            await _ask(it, method)
-            with counting() as counts[method]:
+    try:
+        async with ScriptedBackend() as backend, front(backend.url, "telemetry.log.level=warning") as it:
+            for method in TARGETS:
                 await _ask(it, method)
+                with counting() as counts[method]:
+                    await _ask(it, method)
+    finally:
+        logs.set_level("info")  # of the process, and so of the tests that follow
     return counts
 
 

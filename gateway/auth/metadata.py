@@ -64,8 +64,8 @@ class ResourceMetadata:
     _issuers: Callable[[], list[str]]
     _scopes: Callable[[], tuple[str, ...]]
 
-    @property
     def body(self) -> bytes:
+        """Return the document."""
         scopes = {"scopes_supported": found} if (found := self._scopes()) else {}
         return jsonrpc.encode({**self._document, "authorization_servers": self._issuers(), **scopes})
 

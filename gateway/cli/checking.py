@@ -12,6 +12,7 @@ from gateway.catalog.curation import lint_catalog
 from gateway.cli import report
 from gateway.cli.contact import ContactFailed, contact
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE, fail
+from gateway.config.source import ConfigError
 from gateway.config.warnings import config_warnings
 from gateway.credentials import credential_modes
 from gateway.diagnosis.access import IssuerFinding, TokenReport, challenge_warning, check_issuer
@@ -53,7 +54,10 @@ class Checked:
 async def check(settings: Settings, services: Sequence[ServiceSettings], token: str | None, *, as_json: bool) -> int:
     """Print the report on each service. Return the highest exit code."""
     say: Say = (lambda *_: None) if as_json else report.say
-    common = [*config_warnings(settings)]
+    try:
+        common = [*config_warnings(settings)]
+    except ConfigError as error:
+        fail(UNUSABLE, str(error))
     if settings.services and common:
         say(*report.warnings(common))
     checked = []
@@ -235,7 +239,7 @@ def _invitation(checked: Checked) -> Iterator[str]:
     yield "a client without a token sees"
     yield f"  401 WWW-Authenticate: {service.site.challenge(Unauthorized(''))}"
     yield f"  {metadata.url}"
-    yield f"  {metadata.body.decode()}"
+    yield f"  {metadata.body().decode()}"
     if warning := challenge_warning(service.settings, service.access):
         checked.warnings.append(warning)
 

@@ -135,12 +135,11 @@ def methods(service: ServiceSettings, token: str | None, **_: Any) -> None:
 
 @click.command()
 @click.option("--format", "form", default="json",
-              type=click.Choice(["json", "yaml", "markdown", "methods", "dialects"]),
-              help="JSON Schema; the commented file; the reference page; the schema of a listing file; "
-                   "the page of dialects.")  # fmt: skip
+              type=click.Choice(["json", "yaml", "methods"]),
+              help="JSON Schema; the commented file; the schema of a listing file.")  # fmt: skip
 @click.option("--minimal", is_flag=True, help="With --format yaml: a file of 12 lines to begin with.")
 def schema(form: str, minimal: bool) -> None:
-    """Print the schema of the configuration, or pages about it."""
+    """Print the schema of the configuration, or the commented file."""
     if minimal and form != "yaml":
         fail(UNUSABLE, "--minimal needs --format yaml.")
     click.echo(config_reference.STARTER if minimal else config_reference.render(form), nl=False)

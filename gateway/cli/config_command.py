@@ -1,4 +1,4 @@
-"""The command ``config``: what is configured and where each value comes from, and what another file would change."""
+"""The command ``config``: what is set and by what, what another file would change, and an old file made new."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,10 @@ import click
 from gateway import jsonrpc
 from gateway.cli import report
 from gateway.cli.options import FAILED, FILE, UNUSABLE, Given, configured, fail
+from gateway.config import migration
+from gateway.config.layers import UnresolvedReference, read_text
 from gateway.config.source import ConfigError, ConfigSource, differing, needs_restart
+from gateway.config.strict_yaml import NotYaml
 from gateway.settings import Settings
 from gateway.settings.paths import Key, find_knob
 from gateway.text import masked_url
@@ -20,7 +23,7 @@ _ABSENT: Final = "absent"
 
 @click.group()
 def config() -> None:
-    """Show what is set and where it comes from, or what another file would change."""
+    """Show what is set and where it comes from, or what another file would change; rewrite an old file."""
 
 
 @config.command()
@@ -54,6 +57,22 @@ def diff(context: click.Context, /, settings: Settings, source: ConfigSource, ne
     report.say(*(lines or [f"{new} changes nothing."]))
     if lines:
         raise SystemExit(FAILED)
+
+
+@config.command()
+@click.argument("old", type=FILE)
+@click.option("--write", is_flag=True, help="Change the file, instead of printing what it becomes.")
+def migrate(old: Path, write: bool) -> None:
+    """Print the file OLD without the knobs that left: each is moved or removed, and comments stay."""
+    try:
+        text, done = migration.migrate(read_text(old, str(old)), str(old))
+    except (UnresolvedReference, NotYaml) as error:
+        fail(UNUSABLE, str(error))
+    if write:
+        old.write_text(text, encoding="utf-8")
+    else:
+        click.echo(text, nl=False)
+    click.echo("\n".join(done or [f"{old} has no knob that left."]), err=True)
 
 
 def _differences(old: Settings, new: Settings) -> Iterator[str]:

@@ -42,7 +42,14 @@ LEFT: Final = {
 def successor(path: Sequence[Key]) -> str | None:
     """Return the fault of a knob that left, None for any other path. A service has the knobs of the top level."""
     own = ".".join(map(str, path[2:] if tuple(path[:1]) == ("services",) else path)).lower()
-    return next((f"left in this release; {now}" for knob, now in LEFT.items() if fnmatchcase(own, knob)), None)
+    return next(
+        (
+            f"left in this release; {now} (in a file: config migrate)"
+            for knob, now in LEFT.items()
+            if fnmatchcase(own, knob)
+        ),
+        None,
+    )
 
 
 _MAX_BYTES: Final = 1024**2
@@ -104,14 +111,20 @@ class ConfigReferences:
 def read_yaml_with_references(text: str, origin: str) -> Any:
     """Return one YAML document with its references as they are written: resolved later, value by value, they cannot
     change its structure. Raises :class:`~gateway.config.strict_yaml.NotYaml`."""
-    return _unshield(read_yaml(_IN_YAML.sub(lambda match: match[0].translate(_SHIELD), text), origin))
+    return unshield(read_yaml(shield(text), origin))
 
 
-def _unshield(value: Any) -> Any:
+def shield(text: str) -> str:
+    """Return YAML without the characters of references that mean something there."""
+    return _IN_YAML.sub(lambda match: match[0].translate(_SHIELD), text)
+
+
+def unshield(value: Any) -> Any:
+    """Return a text, or each text of a tree, with the characters of references again."""
     if isinstance(value, dict):
-        return {key.translate(_UNSHIELD): _unshield(child) for key, child in value.items()}
+        return {key.translate(_UNSHIELD): unshield(child) for key, child in value.items()}
     if isinstance(value, list):
-        return [_unshield(child) for child in value]
+        return [unshield(child) for child in value]
     return value.translate(_UNSHIELD) if isinstance(value, str) else value
 
 
@@ -129,7 +142,9 @@ SERVICE_FILES: Final = (
 """Knobs of a service that name a file."""
 SERVER_FILES: Final = ("server.secret_file", "store.ca_file")
 """Knobs of the process that name a file, which is read when it starts, and not again."""
-_FILES: Final = (*SERVER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
+LISTENER_FILES: Final = ("server.tls.cert_file", "server.tls.key_file")
+"""Knobs of the process that name a file, which each reload reads."""
+_FILES: Final = (*SERVER_FILES, *LISTENER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
 
 
 def mistaken_names(environ: Mapping[str, str]) -> list[str]:

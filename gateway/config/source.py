@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from gateway import credentials
 from gateway.auth.claims import shared_audience_faults
-from gateway.config.layers import SERVER_FILES, SERVICE_FILES, Layers, successor
+from gateway.config.layers import LISTENER_FILES, SERVER_FILES, SERVICE_FILES, Layers, successor
 from gateway.settings import ServiceSettings, Settings
 from gateway.settings.paths import Key, as_written, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
@@ -236,7 +236,7 @@ def _with_value_of(source: BaseModel, section: BaseModel, path: Sequence[str]) -
 
 def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
     """Yield the files that the settings name, as pairs of knob and file."""
-    for path in SERVER_FILES:
+    for path in (*SERVER_FILES, *LISTENER_FILES):
         yield from _named_files(settings, path.split("."), "")
     for service in settings.by_mount.values():
         for knob, file in files_of_service(service):

@@ -2,20 +2,26 @@
 
 import os
 import stat
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
 
+from gateway.config.certificate import read_certificate
 from gateway.credentials import credential_modes
 from gateway.settings import Settings, is_loopback
+
+_SOON: Final = 14 * 24 * 3600  # seconds
 
 log = structlog.get_logger()
 
 
 def config_warnings(settings: Settings) -> Iterator[str]:
-    """Yield a sentence for each, which begins with the knob."""
+    """Yield a sentence for each, which begins with the knob. Raises :class:`gateway.config.source.ConfigError`."""
     url = settings.server.public_url
     if url is not None and not is_loopback(urlsplit(url).hostname or "") and not settings.server.trusted_proxies:
         yield (
@@ -27,6 +33,13 @@ def config_warnings(settings: Settings) -> Iterator[str]:
         yield (
             f"server.secret_file: every user of this machine may read {file}, and with it forge cursors and sessions: "
             "chmod o-r, or in Kubernetes defaultMode: 0440 where the Secret is mounted"
+        )
+    certificate = read_certificate(settings.server.tls)
+    if certificate is not None and certificate.end - time.time() < _SOON:
+        word, day = "ends" if certificate.end > time.time() else "ended", datetime.fromtimestamp(certificate.end, UTC)
+        yield (
+            f"server.tls.cert_file: {certificate.file} {word} on {day:%Y-%m-%d}: "
+            "renew it; the new one is used as soon as certificate and key are written"
         )
     for service in settings.by_mount.values():
         backend, modes = service.backend, credential_modes(service)

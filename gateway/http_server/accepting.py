@@ -9,6 +9,7 @@ import errno
 import os
 import select
 import socket
+import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from gateway.http_server.connection import Connection
 from gateway.http_server.connection_limit import ConnectionLimit, Place
 from gateway.http_server.handler import Handler, Serving
 from gateway.http_server.held_bytes import HeldBytes
+from gateway.http_server.tls import TlsTransport
 
 _BACKLOG: Final = 4096
 """Connections that may wait to be accepted; net.core.somaxconn may allow fewer. Beyond it, a client waits a second."""
@@ -197,16 +199,17 @@ class Acceptor:
         try:
             place = self._limit.enter(address[0])
         except Overloaded as error:
-            _refuse(accepted, self._serving.handler.raw_refusal(error))
+            _refuse(accepted, b"" if self._serving.tls else self._serving.handler.raw_refusal(error))
             return
         task = self._loop.create_task(self._connect(accepted, place))
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, accepted: socket.socket, place: Place) -> None:
-        connection = Connection(self._serving, partial(self._lost, place))
+        connection, tls = Connection(self._serving, partial(self._lost, place)), self._serving.tls
+        protocol = connection if tls is None else TlsTransport(tls, connection, self._serving)
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+            await self._loop.connect_accepted_socket(lambda: protocol, accepted)
             if not connection.transport.is_closing():
                 place.connection = connection
         except OSError:
@@ -257,6 +260,10 @@ class Port:
     acceptor: Acceptor
     _shutdown_timeout: float
 
+    def encrypt(self, tls: ssl.SSLContext) -> None:
+        """Encrypt the next connections with this."""
+        self.serving.tls = tls
+
     def drain(self) -> None:
         """Serve on, but close each connection after its next response, which says so (RFC 9112 §9.6)."""
         self.serving.is_draining = True
@@ -295,8 +302,11 @@ async def listen(handler: Handler, host: str, port: int, bounds: Bounds) -> Port
     return listen_on(await bind(host, port), handler, bounds)
 
 
-def listen_on(sockets: Sequence[socket.socket], handler: Handler, bounds: Bounds) -> Port:
-    """Serve the port of bound sockets. After :meth:`Port.close`, running requests have ``shutdown_timeout`` seconds."""
-    serving = Serving(handler, bounds.write_timeout, bounds.held)
+def listen_on(
+    sockets: Sequence[socket.socket], handler: Handler, bounds: Bounds, tls: ssl.SSLContext | None = None
+) -> Port:
+    """Serve the port of bound sockets, over TLS where it is given. After :meth:`Port.close`, running requests have
+    ``shutdown_timeout`` seconds."""
+    serving = Serving(handler, bounds.write_timeout, bounds.held, tls)
     acceptor = Acceptor(sockets, serving, bounds.limit, bounds.spare)
     return Port(acceptor.port, serving, acceptor, bounds.shutdown_timeout)

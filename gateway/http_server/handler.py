@@ -1,6 +1,7 @@
 """Call the handler of a port, and hold what the connections of the port share."""
 
 import asyncio
+import ssl
 from collections import deque
 from typing import Any, Final, Protocol
 
@@ -117,8 +118,12 @@ class Handler(Protocol):
 class Serving:
     """Hold what the connections of one port share."""
 
-    def __init__(self, handler: Handler, write_timeout: float, held: HeldBytes) -> None:
+    def __init__(
+        self, handler: Handler, write_timeout: float, held: HeldBytes, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.handler = handler
+        self.tls = tls
+        """What the next connections are encrypted with; None for plain ones."""
         self.write_timeout = write_timeout
         self.held = held
         self.writes = EndOfTurnQueue()
@@ -150,7 +155,7 @@ class Serving:
         request.keep_alive = False
         return self.handler.refusal(request, InternalError())
 
-    def log_malformed(self) -> None:
-        """Log that malformed HTTP is refused. Lines are sampled: a flood of garbage must not fill the disk."""
+    def log_malformed(self, **why: str) -> None:
+        """Log that malformed HTTP or TLS is refused. Lines are sampled: a flood of garbage must not fill the disk."""
         if (more := self._malformed.admit()) is not None:
-            log.warning("malformed HTTP refused", **more)
+            log.warning("malformed HTTP refused", **why, **more)

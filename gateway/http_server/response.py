@@ -19,6 +19,8 @@ COMMON_HEADERS: Final = {"Server": "gateway", "X-Content-Type-Options": "nosniff
 """Headers of every response. A ``Server`` that names versions would help attackers (RFC 9110 §10.2.4)."""
 NO_STORE: Final = {"Cache-Control": "no-store"}
 """Header of every response that has no ``Cache-Control`` of its own."""
+_WITHOUT_LENGTH: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+"""Statuses whose responses must not have the header Content-Length of an empty body (RFC 9110 §8.6)."""
 _FORBIDDEN: Final = re.compile(r"[\0-\x08\n-\x1f\x7f]")
 
 
@@ -43,7 +45,7 @@ class Response:
         lines = []
         if body:
             lines.append(_CONTENT_TYPE if self.content_type is JSON else f"Content-Type: {self.content_type}\r\n")
-        if self.status != HTTPStatus.NO_CONTENT:  # which must not have this header (RFC 9110 §8.6)
+        if self.status not in _WITHOUT_LENGTH:
             lines.append(f"Content-Length: {len(body)}\r\n")
         head = _head(request, self.status, lines, self.headers)
         write = request.connection.transport.write

@@ -28,7 +28,7 @@ from gateway.signing import Signer, SigningKeys
 # ``title``, 2025-11-25 and 2026-07-28 the rest.
 PLAIN: Final = ("name", "version")
 TITLED: Final = ("name", "title", "version")
-WHOLE: Final = ("name", "title", "version", "websiteUrl", "icons")
+WHOLE: Final = ("name", "title", "version", "description", "websiteUrl", "icons")
 UNKNOWN: Final = ServiceInfo()
 """A service whose listing is not cached."""
 CAPABILITIES: Final = {"tools": {"listChanged": True}}
@@ -63,6 +63,7 @@ class Introduction:
             "name": own.name or service.title or self._name,
             "title": service.title if about.title is None else about.title,
             "version": service.version or self._version,
+            "description": about.description,
             "websiteUrl": about.website_url or service.website,
             "icons": [_icon(icon) for icon in about.icons],
         }
@@ -127,6 +128,11 @@ class Operations:
         """Return the gateway's own description, from the cached listing if there is one."""
         catalog = self.discovery.current(caller.view)  # a client that connects must not wait for a listing
         return self._introduction.server_info(UNKNOWN if catalog is None else catalog.service)
+
+    def public_info(self) -> ServerInfo:
+        """Return what everybody may know: what is configured, and the version of the listing that all callers share."""
+        catalog = self.discovery.current()
+        return self._introduction.server_info(ServiceInfo(version=catalog.service.version) if catalog else UNKNOWN)
 
     async def admit_discovery(self, caller: Caller) -> None:
         """Check that the caller may list tools, and count one request. Raise

@@ -10,6 +10,7 @@ from typing import Final
 
 from gateway import __version__
 from gateway.concurrency.turns import LoopLag
+from gateway.config.certificate import Certificate
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.settings import Settings
@@ -30,6 +31,8 @@ class ReloadState:
     is_good: bool = True
     digest: str = ""
     missing: int = 0
+    certificate: Certificate | None = None
+    """That of the public port, None without TLS."""
 
     def count(self, *, is_good: bool) -> None:
         self.is_good = is_good
@@ -69,6 +72,8 @@ def process_gauges(
         }
     for what, value in values.items():
         yield (f"mcp_gateway_{what}",), value
+    if reloads.certificate is not None:
+        yield ("mcp_gateway_certificate_expiry_seconds", "", reloads.certificate.file), reloads.certificate.end
     for result in ("ok", "refused"):
         yield ("mcp_gateway_config_reloads_total", result), reloads.ended[result]
     yield ("mcp_gateway_config_info", reloads.digest), 1

@@ -15,7 +15,7 @@ from gateway.config.warnings import log_config_warnings
 from gateway.http_server.accepting import Port, bind, bind_beside
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.process.gauges import admin_gauges
-from gateway.process.signals import call_on_hangup, stop_on_signal
+from gateway.process.signals import call_on_hangup, notify, stop_on_signal
 from gateway.process.worker import Worker
 from gateway.settings import Settings
 from gateway.telemetry.merging import Totals
@@ -182,6 +182,7 @@ async def serve(settings: Settings, command: Sequence[str], started: Callable[[i
             return code
         await asked
         log.info("stopping", reason="signal")
+        notify("STOPPING=1")
     finally:
         asked.cancel()
         await parent.stop()
@@ -199,4 +200,5 @@ async def _start(parent: Parent, settings: Settings, started: Callable[[int], No
         log.info("gateway started", host=server.host, port=parent.port, admin_port=parent.admin_port,
                  workers=server.workers)  # fmt: skip
         started(parent.port)
+        notify("READY=1")
     return code

@@ -17,6 +17,7 @@ import structlog
 from gateway.concurrency.background import Background, Problem, describe_problems, time_after
 from gateway.concurrency.turns import LoopLag
 from gateway.config import source as config
+from gateway.config.certificate import read_certificate
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
 from gateway.config.warnings import log_config_warnings
@@ -101,8 +102,9 @@ class Server:
         try:
             limit = self._limit = self._connection_limit()
             bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
+            tls = self.reloads.certificate and self.reloads.certificate.context
             sockets = self._sockets or await bind(server.host, server.port)
-            public = listen_on(sockets, self.handler, bounds)
+            public = listen_on(sockets, self.handler, bounds, tls)
         except OSError:
             await self.stop()
             raise
@@ -122,12 +124,16 @@ class Server:
         """Apply ``new`` and the files that it names without losing a request; :func:`config.needs_restart` has the
         knobs that keep their values. Raises :class:`ConfigError` with all faults; then nothing has changed."""
         kept = config.keep_for_process(self.settings, new)
+        certificate = await asyncio.to_thread(read_certificate, kept.server.tls)
         built = await self._build(kept.by_mount)
         # Nothing is awaited from here on, so that no request meets a half of the swap.
         before, self.settings = self.services, kept
         self.services = {mount: built.get(mount) or before[mount] for mount in kept.by_mount}
         self.handler.sites = {mount: service.site for mount, service in self.services.items()}
         self.handler.origins = self._origins()
+        self.reloads.certificate = certificate
+        if self.port and certificate is not None:
+            self._ports[-1].encrypt(certificate.context)
         for service in built.values():
             service.start()
         for mount, service in before.items():

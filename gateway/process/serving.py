@@ -5,6 +5,7 @@ import contextlib
 import gc
 import hashlib
 import stat
+import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from gateway.config.service_files import LISTED
 from gateway.config.source import ConfigError, ConfigSource, differing, files_of, needs_restart
 from gateway.process.link import Inheritance, ParentLink
 from gateway.process.server import Server
-from gateway.process.signals import call_on_hangup, stop_on_signal
+from gateway.process.signals import call_on_hangup, notify, stop_on_signal
 from gateway.settings import Settings
 from gateway.telemetry import audit
 
@@ -48,12 +49,14 @@ async def serve(
     await server.start()
     reloads.start()
     started(server.port)
+    notify("READY=1")
     tuning = asyncio.create_task(_tune_gc(server))
     link = None if inheritance is None else ParentLink(inheritance, server, stop.set, reloads.ask)
     talking = None if link is None else asyncio.create_task(link.talk())
     try:
         await stop.wait()
         log.info("stopping", reason="signal")
+        notify("STOPPING=1")
     finally:
         tuning.cancel()
         await server.stop()
@@ -109,7 +112,9 @@ class Reloads:
                     await self._reload_wanted.wait()
             if self._reload_wanted.is_set():
                 self._reload_wanted.clear()
+                notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
                 await self._reload()
+                notify("READY=1")
             files = self._files()
             for file in await asyncio.to_thread(self._watcher.changed, files):
                 self._handle_change(file, files[file])

@@ -1,4 +1,4 @@
-"""Handle the signals that stop the gateway or make it reload, from the main thread.
+"""Handle signals that stop the gateway or make it reload, from the main thread, and notify systemd.
 
 ``signal.signal`` works on every system; asyncio's ``add_signal_handler`` is missing on Windows, as is SIGHUP.
 """
@@ -6,7 +6,9 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Final
 
@@ -36,6 +38,14 @@ def call_on_hangup(act: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in _signal_numbers(("SIGHUP",)):
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))
+
+
+def notify(*states: str) -> None:
+    """Tell systemd a state, such as ``READY=1``, where it waits for that (``Type=notify``, sd_notify(3))."""
+    if address := os.environ.get("NOTIFY_SOCKET"):
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+            notices.setblocking(False)
+            notices.sendto("\n".join(states).encode(), address.replace("@", "\0", 1) if address[0] == "@" else address)
 
 
 def _signal_numbers(names: tuple[str, ...]) -> list[int]:

@@ -163,7 +163,7 @@ class Worker:
                     *self._command,
                     stdin=asyncio.subprocess.DEVNULL,
                     pass_fds=inheritance.descriptors,
-                    env={**os.environ, VARIABLE: inheritance.as_variable(os.getpid())},
+                    env={**os.environ, "NOTIFY_SOCKET": "", VARIABLE: inheritance.as_variable(os.getpid())},
                     start_new_session=True,  # so that Ctrl-C reaches the parent alone
                 )
             self.pid, self._silence = process.pid, 0.0

@@ -40,6 +40,7 @@ from gateway.signing import SigningKeys
 from gateway.store import ResourceStore, Store
 from gateway.telemetry.cells import name_tools
 from gateway.text import masked_url, secrets_in
+from gateway.web.card import ServerCard
 from gateway.web.rest import RestProjector
 from gateway.web.site import Site
 
@@ -296,14 +297,15 @@ class Service:
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
         metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if self.auth.authenticator else None
+        card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
         ends = Budget(self._store, "session end", settings.limits.discovery)
         of_clients = sessions.Sessions(self._keys, self._store, ends)
         old_eras = legacy.Legacy(shared, self.invocation, of_clients, self.call_notices, self.uses)
         return Site(
             settings.mount, endpoint=endpoint.Endpoint(modern.Modern(shared, self.invocation), old_eras),
             operations=shared, invocation=self.invocation, discovery=self.discovery, access=self.access,
-            authenticator=self.auth.authenticator, metadata=metadata, rest_page_size=_rest_page_size(settings),
-            max_body=settings.server.max_body, uses=self.uses,
+            authenticator=self.auth.authenticator, metadata=metadata, card=card,
+            rest_page_size=_rest_page_size(settings), max_body=settings.server.max_body, uses=self.uses,
         )  # fmt: skip
 
     def _prepare_pages(self, catalog: Catalog) -> None:

@@ -32,6 +32,7 @@ class About(Document):
     """What people see of the server."""
 
     title: str | None = knob(None, "Name for people. Absent: the listing's title.", max_length=256)
+    description: str | None = knob(None, "What the server is for, in a sentence for people.", max_length=100)
     website_url: HttpUrl | None = knob(
         None,
         "Page about the server. It also tells people how to get a token (resource_documentation in the metadata). "
@@ -53,7 +54,14 @@ class McpServer(Section):
         "file can say: no instructions.",
         max_length=16_384,
     )
-    about: About = knob(About, "Title, website and icons, e.g. {title: Books, website_url: https://books.example.com}.")
+    about: About = knob(
+        About, "Title, description, website and icons, e.g. {title: Books, website_url: https://books.example.com}."
+    )
+    card: bool = knob(
+        False,
+        "Publish a server card (/mcp/server-card) and its entry in /.well-known/ai-catalog.json: everybody may read "
+        "them. Needs server.public_url.",
+    )
 
 
 class Mcp(Section):

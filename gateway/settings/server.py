@@ -4,10 +4,10 @@ import ipaddress
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, ValidationInfo, field_validator
+from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
 
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Rate, Size
@@ -17,6 +17,21 @@ _FORMS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "allowed_hosts": (re.compile(r"\*|[\w.-]+|\[[\da-fA-F:.]+]").fullmatch, "a host name without https:// and port"),
     "allowed_origins": (re.compile(r"null|[\w+.-]+://[^/]+/?").fullmatch, "an origin such as https://app.example.com"),
 }
+
+
+class ListenerTls(Section):
+    """TLS of the public port."""
+
+    cert_file: str | None = knob(
+        None, "Certificate (PEM) of the gateway, before those of its authorities. Read again on change, as is the key."
+    )
+    key_file: str | None = knob(None, "Key of the certificate (PEM), not encrypted.")
+
+    @model_validator(mode="after")
+    def _check_pair(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file must be set together")
+        return self
 
 
 class ServerSettings(Section):
@@ -43,6 +58,9 @@ class ServerSettings(Section):
         (),
         "Networks (CIDR) of reverse proxies whose X-Forwarded-For is trusted. "
         "The caller is the rightmost address in it that is not in these networks.",
+    )
+    tls: ListenerTls = knob(
+        ListenerTls, "TLS 1.2 and later on the public port, where no proxy in front has it. The admin port stays plain."
     )
     secret_file: str | None = knob(
         None,
@@ -102,7 +120,7 @@ class ServerSettings(Section):
     def origin(self) -> str:
         """Return the URL under which clients reach the gateway, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.public_url or f"http://{host}:{self.port}"
+        return self.public_url or f"http{'s' if self.tls.cert_file else ''}://{host}:{self.port}"
 
     def share(self, most: int) -> int:
         """Return how many one worker may have, where all workers together may have ``most``. At least 1."""

@@ -136,7 +136,8 @@ EVENTS: Final = (
           "asked limit max_connections remedy", "Raise the limit of open files."),
     # Connections
     Event("connection cut", "info", "reason bytes seconds", "A client did not read its response in time."),
-    Event("malformed HTTP refused", "warning", "more_since_last", "Somebody sends what is not HTTP/1.1."),
+    Event("malformed HTTP refused", "warning", "reason more_since_last", "Somebody sends what is not HTTP/1.1, or with "
+          "`server.tls` not TLS: then `reason` is OpenSSL's."),
     Event("connections that send ahead are ended", "warning", "ended most remedy more_since_last", "Clients send much "
           "before they are answered."),
     Event("… are refused", "warning", "knob most remedy address more_since_last", "Connections, calls, large bodies "

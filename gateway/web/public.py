@@ -1,7 +1,7 @@
 """The public port: the steps of every request on its way to the service that its path names.
 
 1. turn every exception into a response, and write the log line once the response is made, or its stream has ended
-2. serve the public metadata documents, which any page may read (RFC 9728)
+2. serve the public documents, which any page may read: metadata (RFC 9728), server cards
 3. check host and origin
 4. find the caller, and 5. call the route's handler: :meth:`Site.answer`
 
@@ -12,9 +12,10 @@ rebinding) or has a foreign ``Origin``. Both are refused (2026-07-28, transports
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
@@ -29,23 +30,28 @@ from gateway.errors import (
     NotFound,
 )
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import Response, StreamedResponse
+from gateway.http_server.response import JSON, Response, StreamedResponse
 from gateway.networks import AddressReader
 from gateway.telemetry import record as records
 from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.record import RECORD, Record
 from gateway.telemetry.trace_context import PARENT, trace_of_http
+from gateway.web.card import CARD, CARD_TYPE, CATALOG, CATALOG_TYPE, catalog
 from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown, raw_refusal
 from gateway.web.mcp import EventStream
 from gateway.web.site import Site
 
 _LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "::1"))
-_DOCUMENTS: Final = "/.well-known/"
-_DOCUMENT_HEADERS: Final = {"Cache-Control": "public, max-age=3600", "Access-Control-Allow-Origin": "*"}
+_WELL_KNOWN: Final = "/.well-known/"
+_DOCUMENT_HEADERS: Final = {
+    "Cache-Control": "public, max-age=3600",
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "ETag",
+}
 _DOCUMENT_PREFLIGHT: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET",
-    "Access-Control-Allow-Headers": "MCP-Protocol-Version",
+    "Access-Control-Allow-Headers": "MCP-Protocol-Version, If-None-Match",
     "Access-Control-Max-Age": "600",
 }
 _PREFLIGHT: Final = {"Access-Control-Allow-Methods": "GET, POST, DELETE", "Access-Control-Max-Age": "600"}
@@ -118,7 +124,7 @@ class PublicHandler:
     async def _answer_errors(self, exchange: Exchange, site: Site | None) -> Response | StreamedResponse:
         response: Response | StreamedResponse | None
         try:
-            response = self._document(exchange) or self._guard(exchange, site)
+            response = self._document(exchange.request, exchange.path) or self._guard(exchange, site)
             if response is None:
                 if site is None:
                     raise NotFound("Not found")
@@ -129,23 +135,36 @@ class PublicHandler:
         _complete(exchange, site, response)
         return response
 
-    def _document(self, exchange: Exchange) -> Response | None:
-        """Return a service's protected resource metadata (RFC 9728 §3), or the answer to a preflight for it.
-
-        The document is public and comes from the configuration alone, so Host and Origin do not matter: any page may
-        read it under any host name. With ``auth.mode: off`` there is none.
-        """
-        if not exchange.path.startswith(_DOCUMENTS):
+    def _document(self, request: HttpRequest, path: str) -> Response | None:
+        """Return a public document, or the answer to a preflight for it. Nobody's token decides what it says, so Host
+        and Origin do not matter: any page may read it under any host name."""
+        if not path.startswith(_WELL_KNOWN) and not path.endswith(CARD):
             return None
+        document, content_type = self._public_document(path)
+        if document is None:
+            return None
+        if request.method == "OPTIONS":
+            return Response(status=204, headers=_DOCUMENT_PREFLIGHT)
+        if request.method not in ("GET", "HEAD"):
+            return Response(status=405, headers={"Allow": "GET, HEAD, OPTIONS"})
+        body = document()
+        tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers = {**_DOCUMENT_HEADERS, "ETag": tag}
+        known = request.headers.get("If-None-Match", "")
+        if known == "*" or tag in known:
+            return Response(status=304, headers=headers)
+        return Response(body, content_type=content_type, headers=headers)
+
+    def _public_document(self, path: str) -> tuple[Callable[[], bytes] | None, str]:
+        """Return what makes the document: a service's protected resource metadata (RFC 9728 §3), of which there is none
+        with ``auth.mode: off``, or a card, or the catalog of the cards; and its content type."""
         for site in self.sites.values():
-            if site.metadata is not None and exchange.path in site.metadata.paths:
-                method = exchange.request.method
-                if method == "OPTIONS":
-                    return Response(status=204, headers=_DOCUMENT_PREFLIGHT)
-                if method not in ("GET", "HEAD"):
-                    return Response(status=405, headers={"Allow": "GET, HEAD, OPTIONS"})
-                return Response(site.metadata.body, headers=_DOCUMENT_HEADERS)
-        return None
+            if site.metadata is not None and path in site.metadata.paths:
+                return site.metadata.body, JSON
+            if site.card is not None and path == site.mount + CARD:
+                return site.card.body, CARD_TYPE
+        cards = [site.card for site in self.sites.values() if site.card is not None]
+        return (partial(catalog, cards) if cards and path == CATALOG else None), CATALOG_TYPE
 
     def _guard(self, exchange: Exchange, site: Site | None) -> Response | None:
         """Refuse foreign hosts and origins, answer preflights, and note which origin may read the answer (CORS)."""

@@ -32,6 +32,7 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import SHARED, Caller, NameStyle
 from gateway.telemetry.exchange_memory import ExchangeMemory
+from gateway.web.card import ServerCard
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
@@ -60,8 +61,9 @@ class Site:
     """Serve one service below ``mount``, which is empty at the root, else like ``/crm``.
 
     ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
-    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. ``uses`` counts a request until its
-    call has ended; a stream of notifications only until it begins, since it may outlive this object.
+    ``auth.mode: off``, ``card`` without ``mcp.server.card``. ``max_body`` is in bytes, ``body_timeout`` in seconds.
+    ``uses`` counts a request until its call has ended; a stream of notifications only until it begins, since it may
+    outlive this object.
     """
 
     mount: str
@@ -73,6 +75,7 @@ class Site:
     access: Access
     authenticator: Authenticator | None
     metadata: ResourceMetadata | None
+    card: ServerCard | None
     rest_page_size: int
     max_body: int
     uses: UseCounter

@@ -280,7 +280,7 @@ async def test_a_variable_that_looks_like_a_knob_is_remarked_also_where_the_conf
     assert "backend.url: is required" in ran.err
 
 
-@pytest.mark.parametrize("form", ["json", "yaml", "markdown", "methods"])
+@pytest.mark.parametrize("form", ["json", "yaml", "methods"])
 async def test_schema_prints_each_form_without_a_backend(form: str) -> None:
     ran = await run("schema", "--format", form)
     assert (ran.code, ran.err) == (0, "")
@@ -288,10 +288,8 @@ async def test_schema_prints_each_form_without_a_backend(form: str) -> None:
         schema: dict[str, Any] = json.loads(ran.out)
         assert schema["type"] == "object"
         assert ("backend" if form == "json" else "methods") in schema["properties"]
-    elif form == "yaml":
-        assert "url" in yaml.safe_load(ran.out)["backend"]
     else:
-        assert "backend.credentials.send" in ran.out
+        assert "url" in yaml.safe_load(ran.out)["backend"]
 
 
 async def test_schema_prints_a_file_to_begin_with_that_only_lacks_its_servers(

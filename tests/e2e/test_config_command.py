@@ -105,3 +105,18 @@ async def test_a_file_that_cannot_be_used_is_told_with_its_faults(file: Path) ->
     ran = await run("config", "diff", str(faulty), "--config", str(file))
     assert ran.code == 2
     assert ran.err.splitlines() == [f"{faulty} cannot be used:", "  server.port: must be a whole number"]
+
+
+async def test_an_old_file_is_printed_new_or_written(tmp_path: Path) -> None:
+    old = "backend:\n  url: http://127.0.0.1:9/jsonrpc # ours\n  transport: lean\n"
+    file = written(tmp_path / "gateway.yaml", old)
+    ran = await run("config", "migrate", str(file))
+    assert (ran.code, ran.out, ran.err) == (0, old.replace("  transport: lean\n", ""), "backend.transport: removed\n")
+    assert file.read_text() == old
+    ran = await run("config", "migrate", "--write", str(file))
+    assert (ran.code, ran.out, file.read_text()) == (0, "", old.replace("  transport: lean\n", ""))
+    ran = await run("config", "migrate", str(file))
+    assert ran.err == f"{file} has no knob that left.\n"
+    ran = await run("config", "migrate", str(written(file, "a: [")))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{file}:1:5" in ran.err

@@ -67,10 +67,10 @@ def test_one_file_one_line_of_the_registry_and_its_import_are_all(copy: Copy) ->
     assert copy.touched == [IMPORT, "    ApiKey,"]
 
 
-async def test_the_schema_and_the_pages_offer_it(copy: Copy) -> None:
+async def test_the_schema_and_the_commented_file_offer_it(copy: Copy) -> None:
     schema = json.loads((await copy.run("schema", "--format", "json")).out)
     jsonschema.validate({"backend": {"url": "http://h/", "credentials": {"mode": "api_key"}}}, schema)
-    for form in ("json", "yaml", "markdown"):
+    for form in ("json", "yaml"):
         assert "api_key: a key of the gateway's own." in (await copy.run("schema", "--format", form)).out
 
 

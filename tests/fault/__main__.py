@@ -23,6 +23,7 @@ from tests.fault import (
     crowds,
     greedy,
     guarded,
+    handshakes,
     hoarders,
     large_bodies,
     network,
@@ -36,7 +37,7 @@ from tests.fault.table import Figure, Line, Row, table
 
 _ROOT: Final = Path(__file__).parents[2]
 _FILES: Final = (
-    network, crowds, greedy, guarded, slow_clients, ahead, connections, hoarders,
+    network, crowds, greedy, guarded, slow_clients, handshakes, ahead, connections, hoarders,
     large_bodies, replicas, restarts, sums, workers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}

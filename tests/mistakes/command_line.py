@@ -74,7 +74,7 @@ CALLS: Final = (
 
 CHOICES: Final = (
     typed("an unknown format", "yml", "'yaml'", "schema", "--format", "yml"),
-    typed("--minimal of another format", "--minimal", "--format yaml", "schema", "--minimal", "--format", "markdown"),
+    typed("--minimal of another format", "--minimal", "--format yaml", "schema", "--minimal", "--format", "methods"),
     typed("an unknown client", "chatgpt", "json", "connect", "@URL@", "--client", "chatgpt"),
     typed("an entry written for no client", "--write", "--client", "connect", "@URL@", "--write"),
     typed("a service where there is one only", "--service crm", "leave --service out", "tools", "--service", "crm",

@@ -7,10 +7,14 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
+import kubernetes_validate
 import pytest
+import yaml
 from aiohttp import ClientSession, TCPConnector
 
+from gateway.config.source import load_settings
 from gateway.http_server.accepting import listen
 from gateway.networks import AddressReader
 from gateway.process.server import Server
@@ -18,11 +22,14 @@ from gateway.web.public import Origins, PublicHandler
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface
+from tests.http_servers import gateway_of, served
+from tests.kustomize import render
 from tests.nginx import Nginx, connections_to
 from tests.protocol import smuggled
 from tests.protocol.bounds import wide
 from tests.protocol.talk import Client, exchange, modern_headers, modern_request, status_of
 from tests.protocol.watched import Watched
+from tests.unit.test_deploy import BASE
 
 Start = Callable[..., Awaitable[Server]]
 STREAMED = {"name": "add", "arguments": {"a": 2, "b": 3}, "_meta": {"progressToken": "p"}}
@@ -195,3 +202,36 @@ async def test_a_gateway_that_stops_finishes_what_came_through_nginx_and_the_oth
             assert (await front.call(surface, "echo", {"value": number})).value == number
     assert backend.calls("add") == 2
     assert backend.calls("echo") == 14
+
+
+async def test_the_recipe_for_a_second_address_of_a_service_works(backend: ScriptedBackend) -> None:
+    """docs/deployment.md."""
+    knobs = (
+        "auth.mode=off", "server.port=0", "server.admin_port=0", "server.public_url=https://gw.example.com",
+        'server.trusted_proxies=["127.0.0.1"]', f"services.crm.backend.url={backend.url}",
+        "services.crm.backend.listing.dialect=openrpc",
+    )  # fmt: skip
+    async with served(load_settings(None, knobs, environ={})) as http:
+        await recipe_serves(gateway_of(http))
+
+
+async def recipe_serves(gateway: Server) -> None:
+    recipe = documented("A second address of a service", "nginx").replace("127.0.0.1:8080", f"127.0.0.1:{gateway.port}")
+    async with before(gateway.port, directives=recipe) as front:
+        front.mcp = f"{front.base}/accounts/mcp"
+        for surface in SURFACES:
+            assert (await front.call(surface, "add", {"a": 2, "b": 3})).value == {"sum": 5}
+        assert (await front.post(f"{front.base}/accounts/nope", {})).status == 404
+
+
+def test_the_recipe_for_a_second_service_of_kubernetes_finds_the_same_pods() -> None:
+    second, first = yaml.safe_load(documented("A second address of a service", "yaml")), render(BASE)["Service"]
+    assert second["spec"] == first["spec"]
+    kubernetes_validate.validate(second, "1.30", strict=True)
+
+
+def documented(heading: str, language: str) -> str:
+    """The first example in this language below a heading of docs/deployment.md."""
+    text = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return section.partition(f"```{language}\n")[2].partition("```")[0]

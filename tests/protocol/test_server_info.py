@@ -36,6 +36,7 @@ KNOBS: Final = {
     "instructions": "Search before you order.",
     "about": {
         "title": "Books and more",
+        "description": "Search and order books.",
         "website_url": "https://books.example.com",
         "icons": [{**ICON, "mime_type": "image/png"}],
     },
@@ -65,7 +66,7 @@ def known(era: str, members: Mapping[str, Any]) -> dict[str, Any]:
     if era not in ("2025-03-26", "2024-11-05"):
         names.add("title")
     if era in (MODERN, "2025-11-25"):
-        names |= {"websiteUrl", "icons"}
+        names |= {"description", "websiteUrl", "icons"}
     return {name: value for name, value in members.items() if name in names}
 
 
@@ -80,6 +81,7 @@ async def test_the_operators_words_come_first(connect: Connect, backend: Scripte
         {
             "name": "books",
             "title": "Books and more",
+            "description": "Search and order books.",
             "version": "3.1",
             "websiteUrl": "https://books.example.com",
             "icons": [{**ICON, "mimeType": "image/png"}],

@@ -49,19 +49,27 @@ def service() -> dict[str, Any]:
 def test_a_knob_that_left_names_its_successor(tmp_path: Path, knob: str, now: str) -> None:
     keys = keys_of(knob)
     path = ".".join(map(str, keys))
-    assert told(tmp_path, put(service(), keys, "s3cret")) == (f"{path}: left in this release; {now}",)
+    assert told(tmp_path, put(service(), keys, "s3cret")) == (
+        f"{path}: left in this release; {now} (in a file: config migrate)",
+    )
     if 0 not in keys:
-        assert told(tmp_path, service(), f"{path}=s3cret") == (f"{path}: left in this release; {now}",)
+        assert told(tmp_path, service(), f"{path}=s3cret") == (
+            f"{path}: left in this release; {now} (in a file: config migrate)",
+        )
         for name in (environment_name(keys), environment_name(keys) + "_FILE"):
             environ = {**ENVIRONMENT, name: "s3cret"}
-            assert told(tmp_path, service(), environ=environ) == (f"{name}: left in this release; {now}",)
+            assert told(tmp_path, service(), environ=environ) == (
+                f"{name}: left in this release; {now} (in a file: config migrate)",
+            )
 
 
 @each(("knob", "now"), [(knob, now) for knob, now in LEFT.items() if knob.startswith(SERVICE)])
 def test_one_of_several_services_is_named(tmp_path: Path, knob: str, now: str) -> None:
     path = ["services", "crm", *keys_of(knob)]
     tree = put({"services": {"crm": service()}}, path, 1)
-    assert told(tmp_path, tree) == (f"{'.'.join(map(str, path))}: left in this release; {now}",)
+    assert told(tmp_path, tree) == (
+        f"{'.'.join(map(str, path))}: left in this release; {now} (in a file: config migrate)",
+    )
 
 
 def test_no_knob_is_in_the_table_and_the_table_is_short() -> None:

@@ -21,14 +21,13 @@ from gateway.settings import CatalogSettings, Settings, ToolOverride, is_loopbac
 from gateway.settings.paths import documents, knobs
 from tests.each import each
 from tests.house import LIMITS
+from tests.reference_pages import PAGES, configuration, dialects
 
 ROOT = Path(__file__).parents[2]
 FILES = {
     "config/gateway.yaml": "yaml",
     "config/gateway.schema.json": "json",
     "config/methods.schema.json": "methods",
-    "docs/configuration.md": "markdown",
-    "docs/dialects.md": "dialects",
 }
 EXAMPLES = ROOT / "config" / "examples"
 GATEWAYS = sorted(EXAMPLES.glob("*.yaml"))
@@ -50,6 +49,11 @@ def test_a_derived_file_is_up_to_date(file: str, form: str) -> None:
     assert (ROOT / file).read_text() == render(form), f"{file} is stale: make config"
 
 
+@each("page", PAGES)
+def test_a_derived_page_is_up_to_date(page: Path) -> None:
+    assert page.read_text() == PAGES[page](), f"{page.name} is stale: make config"
+
+
 def test_the_commented_file_loads_and_says_the_defaults_once_the_backends_audience_is_said() -> None:
     commented = ROOT / "config" / "gateway.yaml"
     with pytest.raises(ConfigError) as caught:
@@ -63,7 +67,7 @@ def test_the_commented_file_loads_and_says_the_defaults_once_the_backends_audien
     assert loaded == Settings.model_validate({"backend": backend, "auth": {"issuers": issuers}})
 
 
-@pytest.mark.parametrize("form", ["json", "yaml", "markdown"])
+@pytest.mark.parametrize("form", ["json", "yaml"])
 def test_the_derived_files_say_what_each_mode_of_credentials_shows(form: str) -> None:
     assert all(f"{mode.name}: {mode.shows}." in render(form) for mode in MODES.values())
 
@@ -97,7 +101,7 @@ def test_there_are_few_enough_knobs_to_read() -> None:
 
 
 def test_a_document_is_described_below_the_knobs() -> None:
-    page = render("markdown")
+    page = configuration()
     described = {path for path, _ in documents()}
     assert {"backend.listing.custom", "catalog.tools.*.arguments.*", "mcp.server.about.icons.*"} <= described
     for path, model in documents():
@@ -143,12 +147,12 @@ def test_the_schema_for_editors_is_one_and_accepts_the_commented_file() -> None:
 
 
 def test_the_reference_page_names_every_knob() -> None:
-    page = render("markdown")
+    page = configuration()
     assert all(f"| `{path}` |" in page for path, _ in knobs())
 
 
 def test_the_page_of_dialects_names_each_and_links_to_what_is_there() -> None:
-    text = render("dialects")
+    text = dialects()
     assert all(f"\n| `{name}` | " in text and f"\n**{name}**: " in text for name in DIALECTS)
     targets = {target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", text)}
     assert all((ROOT / "docs" / target).is_file() for target in targets)

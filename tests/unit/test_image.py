@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from gateway import __version__, cli
 from gateway.config.source import load_settings
-from gateway.settings import is_loopback
+from tests.compose import composed
 from tests.image.dockerfile import DEPLOY, instructions, only
 from tests.image.lock import EXTRAS, ROOT, RUNTIME, project
 from tests.kustomize import container_of, render
@@ -98,15 +98,13 @@ def test_images_are_named_after_the_version() -> None:
 
 
 def test_compose_has_a_backend_by_environment_and_is_published_on_loopback_only() -> None:
-    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["gateway"]
-    given = {
-        name: re.sub(r"^\$\{BACKEND_URL:\?.*\}$", "http://backend/jsonrpc", value)
-        for name, value in service["environment"].items()
-    }
-    settings = load_settings(CONFIG, environ=given)
+    service = composed("compose.yaml", {"BACKEND_URL": "http://backend/jsonrpc"})["services"]["gateway"]
+    settings = load_settings(CONFIG, environ=service["environment"])
     assert settings.backend.url == "http://backend/jsonrpc"
     assert settings.auth.mode == "off"
-    assert is_loopback(settings.server.admin_host), "where the health check of the image asks"
+    assert settings.server.admin_host == "0.0.0.0", (
+        "for Prometheus; loopback, where the health check asks, is part of it"
+    )
     assert service["ports"] == [f"127.0.0.1:{settings.server.port}:{settings.server.port}"]
     assert (
         float(service["stop_grace_period"].removesuffix("s"))
@@ -115,6 +113,5 @@ def test_compose_has_a_backend_by_environment_and_is_published_on_loopback_only(
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    (volume,) = service["volumes"]
-    assert volume.endswith(":/etc/gateway:ro")
+    assert service["volumes"] == ["../config:/etc/gateway:ro"]
     assert (DEPLOY / "../config").samefile(CONFIG.parent)

@@ -43,7 +43,7 @@ HOMES = {
     "aiohttp": ("http_client.session", "http_client.digest"),
     "jwt": ("auth",),
     "cryptography": ("auth", "signing", "http_client.tls"),
-    "yaml": ("config.strict_yaml", "cli", "listing.documents", "listing.static"),
+    "yaml": ("config.migration", "config.strict_yaml", "cli", "listing.documents", "listing.static"),
     "httptools": ("http_client.lean_connection", "http_server.request_reader"),
     "msgspec": ("jsonrpc",),
     "jsonschema_rs": ("schema.validation",),
