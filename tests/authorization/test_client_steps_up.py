@@ -1,4 +1,4 @@
-"""Official clients get from nothing to a tool with a scope of its own: the README's example, at an authorization server
+"""Official clients get from nothing to a tool with a scope of its own: the demo's example, at an authorization server
 that holds each client to the scopes of its registration."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SDK: Final = ("sdk", "legacy")
 
 @asynccontextmanager
 async def shop(provider: Provider, *knobs: str) -> AsyncIterator[tuple[str, OidcProvider]]:
-    """The README's example with more knobs: its URL, and the authorization server."""
+    """The demo's example with more knobs: its URL, and the authorization server."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     server = await provider(Resource(url, (READ, ORDER)))

@@ -15,7 +15,7 @@ from tests.services.process import free_port
 from tests.waiting import PATIENCE
 
 SESSION: Final = (
-    (Path(__file__).parents[2] / "README.md").read_text().partition("\n### A session\n")[2].partition("\n### ")[0]
+    (Path(__file__).parents[2] / "README.md").read_text().partition("\n## A session\n")[2].partition("\n## ")[0]
 )
 COMMAND: Final = re.compile(r"^```console\n\$ ((?:.*\\\n)*.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 CLIENT: Final = re.compile(r"^```python\n((?:.*\n)*?)```\n\n```\n((?:.*\n)*?)```$", re.MULTILINE)

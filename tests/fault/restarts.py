@@ -1,5 +1,5 @@
 """Rows of ``make fault``: of two gateways behind nginx, one after the other is replaced, or killed, under load. nginx
-and the gateways are told what docs/deployment.md says."""
+and the gateways are told what docs/proxy.md says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.nginx import Nginx
 from tests.program import Program, settings
 from tests.services.process import free_port
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "deployment.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "proxy.md"
 _RATE: Final = 100.0
 _WAIT: Final = 0.03
 """Calls a second, and the seconds that each of them takes: some are always under way."""

@@ -139,7 +139,7 @@ async def test_a_caller_that_gives_up_leaves_no_reply_for_the_next_one(server: R
 
 
 async def test_a_user_with_few_rights_is_enough_and_its_password_is_never_shown(server: RedisServer) -> None:
-    """The rights are those that docs/deployment.md names."""
+    """The rights are those that docs/scaling.md names."""
     server.control.acl_setuser(
         "gateway",
         enabled=True,

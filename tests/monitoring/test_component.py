@@ -114,7 +114,7 @@ def test_all_of_the_folder_is_in_its_recipe() -> None:
 
 
 def test_the_patches_of_the_page_are_good(folder: Path) -> None:
-    page = (DEPLOY.parent / "docs" / "deployment.md").read_text().split("## Monitoring")[1].split("\n## ")[0]
+    page = (DEPLOY.parent / "docs" / "kubernetes.md").read_text().split("## Monitoring")[1].split("\n## ")[0]
     resources = overlay(folder, "page", "\n".join(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)))
     for kind in OWN:
         assert only(resources, kind)["metadata"]["labels"]["release"] == "prometheus"

@@ -205,7 +205,7 @@ async def test_a_gateway_that_stops_finishes_what_came_through_nginx_and_the_oth
 
 
 async def test_the_recipe_for_a_second_address_of_a_service_works(backend: ScriptedBackend) -> None:
-    """docs/deployment.md."""
+    """docs/proxy.md."""
     knobs = (
         "auth.mode=off", "server.port=0", "server.admin_port=0", "server.public_url=https://gw.example.com",
         'server.trusted_proxies=["127.0.0.1"]', f"services.crm.backend.url={backend.url}",
@@ -231,7 +231,7 @@ def test_the_recipe_for_a_second_service_of_kubernetes_finds_the_same_pods() -> 
 
 
 def documented(heading: str, language: str) -> str:
-    """The first example in this language below a heading of docs/deployment.md."""
-    text = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+    """The first example in this language below a heading of docs/proxy.md."""
+    text = (Path(__file__).parents[2] / "docs" / "proxy.md").read_text()
     section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     return section.partition(f"```{language}\n")[2].partition("```")[0]

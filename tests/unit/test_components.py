@@ -143,6 +143,6 @@ def test_memory_and_time_of_the_pod_are_enough_for_the_gateways_own_bounds(folde
     (container,) = pod["containers"]
     server = load_settings(None, ["backend.url=http://127.0.0.1:1/", "auth.mode=off"], environ={}).server
     limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * 1024**2
-    assert limit >= 180 * 1024**2 + 1.5 * server.max_buffered  # docs/deployment.md, "Connections and memory"
+    assert limit >= 180 * 1024**2 + 1.5 * server.max_buffered  # docs/scaling.md, "Connections and memory"
     needed = container["lifecycle"]["preStop"]["sleep"]["seconds"] + server.drain_delay + server.shutdown_timeout
     assert pod["terminationGracePeriodSeconds"] > needed + 1

@@ -17,7 +17,7 @@ from gateway.credentials.fixed import NoCredential
 from gateway.settings import Settings
 from gateway.web.admin import AdminHandler
 from tests.image.dockerfile import DEPLOY, instructions, only
-from tests.kustomize import Resources, container_of, environment, render
+from tests.kustomize import Resources, container_of, environment, render, rendered
 
 ROOT = Path(__file__).parents[2]
 BASE = DEPLOY / "kubernetes" / "base"
@@ -206,8 +206,31 @@ def test_a_rollout_cuts_nothing_off(
     assert resources["Deployment"]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
+def test_the_secrets_of_the_page_are_those_that_the_example_mounts() -> None:
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    commands = re.findall(r"^kubectl -n mcp create secret generic (\S+) (.+)$", page, re.MULTILINE)
+    made = {name: set(re.findall(r"--from-file=(\S+)", files)) for name, files in commands}
+    overlay = rendered(DEPLOY / "kubernetes" / "overlays" / "twelve-services-ha")
+    (found,) = [resource for resource in overlay if resource["kind"] == "Deployment"]
+    deployment, volumes = container_of({"Deployment": found}), found["spec"]["template"]["spec"]["volumes"]
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
+    assert made.keys() == set(secrets.values())
+    for mount in deployment["volumeMounts"]:
+        if mount["name"] in secrets:
+            read = [value for value in environment(deployment).values() if value.startswith(mount["mountPath"] + "/")]
+            assert {Path(value).name for value in read} == made[secrets[mount["name"]]]
+
+
+def test_the_commands_of_the_page_name_what_there_is() -> None:
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    (source,) = re.findall(r"^cp -r (\S+) deploy/kubernetes/overlays/mine$", page, re.MULTILINE)
+    resources = render(ROOT / source)
+    assert f"deployment/{resources['Deployment']['metadata']['name']}" in page
+    assert {resource["metadata"]["namespace"] for resource in resources.values()} == {"mcp"}
+
+
 def test_the_overlay_of_the_page_is_good(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "deployment.md").read_text()
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
     (overlay,) = [
         block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "kind: Kustomization" in block
     ]

@@ -76,6 +76,25 @@ def test_a_first_page_can_be_read_at_once(page: str, most: int) -> None:
     assert lines_of(ROOT / page) <= most
 
 
+def words_of(page: Path) -> int:
+    """Return how many words a page has, its examples too, tables apart."""
+    return sum(len(line.split()) for line in page.read_text().splitlines() if not line.startswith("|"))
+
+
+def test_the_readme_is_short() -> None:
+    assert 500 < words_of(ROOT / "README.md") <= 1200
+
+
+README_ORDER = [
+    "One command for your service", "A session", "Connect a client", "What it reaches", "OAuth", "Deploy", "Built on",
+    "Documentation",
+]  # fmt: skip
+
+
+def test_the_readme_says_first_what_people_need_first() -> None:
+    assert re.findall(r"^## (.+)$", without_code(ROOT / "README.md"), re.MULTILINE) == README_ORDER
+
+
 def releases() -> dict[str, str]:
     """What the changelog says, by release."""
     _, *parts = re.split(r"^## \[(.+?)\].*$", CHANGELOG, flags=re.MULTILINE)
