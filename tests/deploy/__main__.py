@@ -11,12 +11,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Final
 
 from gateway.telemetry import logs
 from tests.deploy import killed, rendered, rolled, versions
 from tests.deploy.older import CommitMissing, older
 from tests.deploy.proofs import Proofs
 from tests.deploy.world import world
+
+LONGEST: Final = 600.0
+"""Seconds. What takes longer has come to a stop somewhere."""
 
 
 async def main() -> int:
@@ -28,7 +32,7 @@ async def main() -> int:
         print(missing)
         return 1
     with tempfile.TemporaryDirectory(prefix="deploy-") as folder:
-        async with world(Path(folder)) as it:
+        async with asyncio.timeout(LONGEST), world(Path(folder)) as it:
             await rendered.row(it, proofs)
             await rolled.row(it, proofs)
             await killed.row(it, proofs)

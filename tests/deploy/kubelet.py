@@ -162,8 +162,9 @@ class Pod:
     async def abandon(self) -> None:
         """End at once, for the end of a test that failed."""
         self.is_ending = True
-        self._signal(signal.SIGKILL)
-        await asyncio.wait([self._life])
+        while not self._life.done():  # the process may be about to start
+            self._signal(signal.SIGKILL)
+            await asyncio.wait([self._life], timeout=0.1)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -34,7 +34,7 @@ PEOPLE: Final = ("admin", "editor")
 SIGNING: Final = "jsonrpc-mcp-gateway-secret"
 REDIS: Final = "jsonrpc-mcp-gateway-redis"
 OWN: Final = "service-passwords"
-_PAGE: Final = DEPLOY.parent / "docs" / "deployment.md"
+_PAGE: Final = DEPLOY.parent / "docs" / "scaling.md"
 _OVERLAY: Final = """
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
@@ -71,7 +71,7 @@ patches:
 
 @dataclass
 class SharedRedis:
-    """A Redis that gateways reach with TLS and as a user with the rights of docs/deployment.md alone. ``server`` has a
+    """A Redis that gateways reach with TLS and as a user with the rights of docs/scaling.md alone. ``server`` has a
     plain port as well, for the test, whose password no gateway knows."""
 
     server: RedisServer
@@ -81,7 +81,7 @@ class SharedRedis:
     def allow(self, *passwords: str) -> None:
         """Let the gateways' user have these passwords, and no other."""
         found = re.search(r"It needs `([^`]+)`, keys `([^`]+)`, and the channel `([^`]+)`", _PAGE.read_text())
-        assert found is not None, "docs/deployment.md does not say what rights the user needs"
+        assert found is not None, "docs/scaling.md does not say what rights the user needs"
         rights, keys, channel = found.groups()
         words = ["reset", "on", *(f">{word}" for word in passwords), f"~{keys}", f"&{channel}", "-@all"]
         self.server.control.execute_command("ACL", "SETUSER", "gateway", *words, *rights.split())
@@ -112,14 +112,15 @@ class World:
 
     def render(self, *names: str) -> Manifests:
         """Render the operator's overlay with these services."""
-        file = self.folder / "deploy" / "kubernetes" / "overlays" / "mine" / "gateway.yaml"
-        file.write_text(gateway_file({name: self.urls[name] for name in names}))
-        return Manifests.of(file.parent)
+        return render(self.folder, {name: self.urls[name] for name in names})
 
 
-def gateway_file(urls: Mapping[str, str]) -> str:
+def render(folder: Path, urls: Mapping[str, str]) -> Manifests:
+    """Write the operator's ``gateway.yaml`` with the services at these URLs, and render the overlay."""
     tree = {"limits": {"discovery": "60/minute"}, "services": {name: entry(name, url) for name, url in urls.items()}}
-    return yaml.safe_dump(tree, sort_keys=False)
+    file = folder / "deploy" / "kubernetes" / "overlays" / "mine" / "gateway.yaml"
+    file.write_text(yaml.safe_dump(tree, sort_keys=False))
+    return Manifests.of(file.parent)
 
 
 def write_overlay(folder: Path, issuer: str, redis: int) -> None:
@@ -183,9 +184,9 @@ async def world(folder: Path) -> AsyncIterator[World]:
         }
         session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True))
         await stack.enter_async_context(session)
-        load = Load(session, 0, await tokens_of(issuer), runs)
-        it = World(folder, None, load, redis, shown, urls, services)  # type: ignore[arg-type]
-        it.cluster = Cluster(folder, it.render(*SERVICES), Image(Path(sys.prefix)), made)
-        stack.push_async_callback(it.cluster.close)
-        load.port = (await stack.enter_async_context(await it.cluster.start())).port
-        yield it
+        manifests = render(folder, {name: urls[name] for name in SERVICES})
+        cluster = Cluster(folder, manifests, Image(Path(sys.prefix)), made)
+        stack.push_async_callback(cluster.close)
+        nginx = await stack.enter_async_context(await cluster.start())
+        load = Load(session, nginx.port, await tokens_of(issuer), runs)
+        yield World(folder, cluster, load, redis, shown, urls, services)
