@@ -153,10 +153,9 @@ class Load:
             return "wrong", f"result {value!r}"
         return "right", ""
 
-    @property
-    def twice(self) -> list[str]:
-        """Calls that reached a service more than once."""
-        return [number for number, times in self.runs.items() if times > 1]
+    def twice(self, calls: Iterable[Call]) -> list[Call]:
+        """Return the calls that reached a service more than once."""
+        return [call for call in calls if self.runs[call.number] > 1]
 
     def lies(self, calls: Iterable[Call]) -> list[Call]:
         """Return the calls with an answer that is not true: a result of a call that never ran, or "not sent" of one

@@ -45,5 +45,5 @@ class Proofs:
     def honest(self, load: Load, calls: Sequence[Call]) -> None:
         """Prove what holds whatever fails: no call runs twice, and no answer lies."""
         self.none("refused with 429", [call for call in calls if call.told == "refused"])
-        self.none("calls that reached a service twice", load.twice)
+        self.none("calls that reached a service twice", load.twice(calls))
         self.none('wrong results, and "not sent" of a call that ran', load.lies(calls))
