@@ -76,7 +76,7 @@ image: $(VENV)/.dev ## build the container image twice, look into it, and run it
 	@bash tests/install.sh $(BIN)/python image
 	$(BIN)/python -m tests.image
 
-deploy-test: services ## the twelve-service overlay as processes: changed, rolled, killed, and with an older version (5 minutes)
+deploy-test: services ## the twelve-service overlay as processes: changed, rolled, killed, and with an older version (6 minutes)
 	$(BIN)/python -m tests.deploy
 
 lock: $(VENV)/.dev ## resolve what the image installs: newest versions, with hashes
