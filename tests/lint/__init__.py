@@ -1,0 +1,1 @@
+"""``make lint-deploy``: what hadolint and checkov say of deploy/."""
