@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image lint-deploy lock
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ observe-services: $(VENV)/.dev
 image: $(VENV)/.dev ## build the container image twice, look into it, and run it (2 minutes)
 	@bash tests/install.sh $(BIN)/python image
 	$(BIN)/python -m tests.image
+
+deploy-test: services ## the twelve-service overlay as processes: changed, rolled, killed, and with an older version (6 minutes)
+	$(BIN)/python -m tests.deploy
 
 lint-deploy: $(VENV)/.dev ## what hadolint and checkov say of deploy/ (1 minute)
 	@bash tests/install.sh $(BIN)/python lint

@@ -10,6 +10,7 @@ import asyncio
 import os
 import pwd
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import Sequence
@@ -63,11 +64,7 @@ class Nginx:
 
     async def __aenter__(self) -> Self:
         folder = Path(self._folder.name)
-        servers = " ".join(f"server 127.0.0.1:{port} max_fails=0;" for port in self._upstream)
-        config = folder / "nginx.conf"
-        config.write_text(
-            _CONFIG.format(folder=folder, user=_user(), servers=servers, port=self.port, directives=self._directives)
-        )
+        config = self._write()
         program = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"]))
         assert program, "nginx is missing: run tests/install.sh, or install the Debian package nginx-light"
         # nginx takes over a socket that is open already (its way to replace a running one), so that nobody has to wait
@@ -81,6 +78,21 @@ class Nginx:
         )
         self._listener.close()
         return self
+
+    def route(self, upstream: Sequence[int]) -> None:
+        """Go on with these gateways, once nginx has read it: requests under way end where they are."""
+        self._upstream = upstream
+        self._write()
+        self._process.send_signal(signal.SIGHUP)
+
+    def _write(self) -> Path:
+        folder = Path(self._folder.name)
+        servers = " ".join(f"server 127.0.0.1:{port} max_fails=0;" for port in self._upstream)
+        config = folder / "nginx.conf"
+        config.write_text(
+            _CONFIG.format(folder=folder, user=_user(), servers=servers, port=self.port, directives=self._directives)
+        )
+        return config
 
     async def __aexit__(self, *_: object) -> None:
         log = (Path(self._folder.name) / "error.log").read_text()

@@ -2,6 +2,8 @@
 
 Every value is ``<time> <rest>``: the microseconds at which it ends, then what was kept. Redis forgets a key a little
 later. So one clock, that of the server, decides everywhere, and the clocks of the replicas do not matter.
+
+A value of another form or type, such as one of another version of the gateway, counts as none, and may be replaced.
 """
 
 from typing import Final
@@ -12,10 +14,11 @@ SERVER_TIME: Final = "(function() local t = redis.call('TIME') return t[1] * 1e6
 _HEAD: Final = """
 local now = tonumber(%s)
 local function current(key)
-  local value = redis.call('GET', key)
-  if not value then return nil end
-  local space = string.find(value, ' ', 1, true)
-  if tonumber(string.sub(value, 1, space - 1)) <= now then return nil end
+  local value = redis.pcall('GET', key)
+  if type(value) ~= 'string' then return nil end
+  local space = string.find(value, ' ', 1, true) or 1
+  local ends = tonumber(string.sub(value, 1, space - 1))
+  if not ends or ends <= now then return nil end
   return string.sub(value, space + 1)
 end
 local function keep(key, micros, rest)
@@ -59,7 +62,8 @@ local now = tonumber(%s)
 local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
 local wanted, share = tonumber(ARGV[3]), tonumber(ARGV[4])
 local span = burst * interval
-local kept = tonumber(redis.call('GET', KEYS[1]) or now)
+local value = redis.pcall('GET', KEYS[1])
+local kept = type(value) == 'string' and tonumber(value) or now
 local spent = math.max(math.min(kept, now + span) - tonumber(ARGV[5]) * interval, now)
 local free = math.floor((now + span - spent + 1) / interval)
 local taken = 0
@@ -77,7 +81,8 @@ return {taken, math.ceil(spent - now)}
 GIVE_BACK: Final = """
 local now = tonumber(%s)
 for number, key in ipairs(KEYS) do
-  local spent = tonumber(redis.call('GET', key) or now) - tonumber(ARGV[number])
+  local value = redis.pcall('GET', key)
+  local spent = (type(value) == 'string' and tonumber(value) or now) - tonumber(ARGV[number])
   if spent > now then
     redis.call('SET', key, string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
   else

@@ -96,6 +96,32 @@ async def test_replicas_share_markers_documents_locks_and_notices(server: RedisS
         assert own == [b"\xff notice", b""], "once, though Redis tells it too"
 
 
+@pytest.mark.parametrize("value", [b"", b"garbage", b"two words", b"nil ", {b"a": b"hash"}])
+async def test_what_another_version_keeps_in_a_form_of_its_own_is_a_miss_and_no_fault(
+    server: RedisServer, value: bytes | dict[bytes, bytes]
+) -> None:
+    async with opened(server) as store, opened(server) as other:
+
+        async def use_all() -> list[object]:
+            return [
+                await store.get("listing:k"),
+                await store.put("listing:k", b"document", 60),
+                await store.permit("k", 1, 20).take(2),
+                await other.has("dpop:k"),
+                bool(await store.acquire("lock:k", 60)),
+            ]
+
+        await use_all()
+        await store.mark("dpop:k", 60)
+        for key in list(server.control.scan_iter("jsonrpc-mcp-gateway:*:*")):
+            server.control.delete(key)
+            server.control.set(key, value) if isinstance(value, bytes) else server.control.hset(key, mapping=value)
+        assert await use_all() == [None, True, 0.0, False, True]
+        assert await store.get("listing:k") == b"document"
+        assert await other.add("dpop:k", 60)
+        assert (store.problem.cause, other.problem.cause) == ("", "")
+
+
 async def test_a_caller_that_gives_up_leaves_no_reply_for_the_next_one(server: RedisServer) -> None:
     async with opened(server) as store:
         await asyncio.gather(*(store.put(str(number), str(number).encode(), 60) for number in range(50)))
