@@ -120,9 +120,10 @@ async def _diagnose(service: Service, caller: Caller, failure: BaseException | N
             await other.close()
 
     # Not the client of calls, which may answer challenges.
-    outbound = open_transport(settings, backend_tls(settings), HEADERS, lambda _: True, digest=False)
+    tls = backend_tls(settings)
+    outbound = open_transport(settings, tls, HEADERS, lambda _: True, digest=False)
     try:
-        found = await diagnose(trouble, Elsewhere(outbound, probe_listing))
+        found = await diagnose(trouble, Elsewhere(outbound, tls, probe_listing))
     finally:
         await outbound.close()
     if found.in_file:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
 FAILED: Final = 1
 UNUSABLE: Final = 2
 NO_LISTING: Final = 3
+_HOST: Final = re.compile(r"[\w.-]+(?::\d+(?:/|$)|/)")
 _FILE: Final = "gateway.yaml"
 _FILE_VARIABLE: Final = "GATEWAY_CONFIG"
 _OPENING: Final = ("serve", "check")
@@ -127,7 +129,8 @@ def _check_url(context: click.Context, url: str | None, arguments: dict[str, Any
     if url is not None and "://" not in url:
         others = "a file is --config FILE, a knob --set section.knob=value"
         others += ", a tool stands last" if "tool" in arguments else ""
-        raise click.UsageError(f"{url} is not a URL: it begins with http:// or https://; {others}", context)
+        meant = f", http://{url}" if _HOST.match(url) else ""
+        raise click.UsageError(f"{url} is not a URL: it begins with http:// or https://{meant}; {others}", context)
     return url
 
 

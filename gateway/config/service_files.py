@@ -65,7 +65,7 @@ def backend_tls(settings: ServiceSettings) -> TlsFiles:
     """Return the TLS files for the backend, with their knobs for errors."""
     files = settings.backend.tls
     knobs = settings.knob("backend.tls.ca_file"), settings.knob("backend.tls.cert_file")
-    return TlsFiles(files.ca_file, files.cert_file, files.key_file, *knobs)
+    return TlsFiles(files.ca_file, files.cert_file, files.key_file, *knobs, files.server_name, files.fingerprint)
 
 
 def _read_pins(settings: ServiceSettings) -> Pins | None:

@@ -5,19 +5,20 @@ had; a few send further requests, which carry no credential.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from gateway.credentials import correct_credentials, credential_modes
-from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Trouble
+from gateway.diagnosis.connection import other_scheme, sentence, set_knob, shown, unreachable
+from gateway.diagnosis.products import mcp_server, not_http, product, refuses_all, web_api, websocket
+from gateway.diagnosis.said import of_words, quoted, text_of
+from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Question, Trouble
 from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
 from gateway.listing.reader import HELD_BACK
-from gateway.text import excerpt, masked_url, printable
 from gateway.units import format_duration
 
-_SHOWN: Final = 300
 _LOGIN_PAGE: Final = re.compile(
     rb"""type\s*=\s*["']?password|<title>[^<]{0,80}\b(?:log|sign)[ -]?(?:in|on)\b""", re.IGNORECASE
 )
@@ -26,14 +27,9 @@ _ABOUT_ACCESS: Final = re.compile(
     r"\bauth|unauthori[sz]ed|not authori[sz]ed|log(?:ged)? ?in|credential|\btoken\b|session|password|permission|"
     r"access denied|forbidden", re.IGNORECASE,
 )  # fmt: skip
-_OF_MCP: Final = re.compile(r"mcp-session-id|missing session id|text/event-stream", re.IGNORECASE)
 _WANTS_CERTIFICATE: Final = re.compile(rb"No required SSL certificate|certificate required", re.IGNORECASE)
-_REMEDIES: Final = {
-    "its name cannot be resolved": "correct the name of the host",
-    "its TLS certificate is for another name": "use a name of the host that its certificate has",
-    "its TLS certificate has expired, or is not valid yet": "renew the certificate of the service",
-}
 _GATEWAY_STATUSES: Final = (502, 504)
+_NOT_SPOKEN: Final = ("negotiate", "ntlm", "kerberos")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _TOO_LARGE: Final = re.compile(r"^larger than |methods to offer, more than ")
@@ -41,7 +37,6 @@ _XML: Final = re.compile(r"[/+]xml$")
 
 
 NEEDS_TOKEN: Final = Diagnosis("It lists its methods only to callers with a token.", "Give one with --token-file.")
-Question: TypeAlias = Callable[[Elsewhere], Awaitable[Diagnosis | None]]
 Rule: TypeAlias = Callable[[Trouble], Diagnosis | Question | None]
 
 
@@ -82,41 +77,6 @@ def _faulty_file(trouble: Trouble) -> Diagnosis | None:
     return Diagnosis(faults, "Correct the file, as docs/listings.md shows.", in_file=True)
 
 
-def _other_scheme(trouble: Trouble) -> Question | None:
-    """Find an address with http for https, or the reverse."""
-    parts, first = urlsplit(trouble.url), trouble.calls[0].answer if trouble.steps else None
-    if first is None or first.late:
-        return None
-    if parts.scheme == "https":
-        suspicious = first.unreachable and first.summary.startswith("TLS failed")
-    else:  # a TLS server closes the connection, or complains in plain text, mostly with HTTP 400
-        suspicious = not first.unreachable and (first.http is None or (first.http.status == 400 and not first.error))
-    other = parts._replace(scheme="http" if parts.scheme == "https" else "https").geturl()
-
-    async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        if not await elsewhere.speaks(other):
-            return None
-        cause = "speaks HTTP without TLS" if parts.scheme == "https" else "speaks TLS"
-        return Diagnosis(f"{trouble.place} {cause}.", _set(trouble.knob, other))
-
-    return ask if suspicious else None
-
-
-def _unreachable(trouble: Trouble) -> Diagnosis | None:
-    step = next((step for step in trouble.steps if step.answer.unreachable), None)
-    if step is None:
-        return None
-    # Of the HTTP client: what is wrong, then maybe what to do about it.
-    cause, _, remedy = step.answer.summary.partition("; ")
-    what, place, knob, proxy = "service", trouble.place, trouble.knob, trouble.settings.backend.proxy
-    if proxy is not None:
-        what, place, knob = "proxy", urlsplit(proxy).netloc, trouble.settings.knob("backend.proxy")
-    if cause == "connection refused":
-        return Diagnosis(f"Nothing listens at {place}.", f"Start the {what}, or set {knob} to where it listens.")
-    remedy = _REMEDIES.get(cause, remedy) or f"check {knob}, and that this machine can reach the {what}"
-    return Diagnosis(f"{place} cannot be used: {cause}.", _sentence(remedy))
-
-
 def _client_certificate(trouble: Trouble) -> Diagnosis | None:
     http = trouble.http
     if http is None or http.status not in (400, 403, 495, 496) or not _WANTS_CERTIFICATE.search(http.start):
@@ -132,11 +92,17 @@ def _redirect(trouble: Trouble) -> Diagnosis | None:
         return None
     target = urljoin(trouble.url, location).partition("#")[0]
     if _LOGIN_ADDRESS.search(urlsplit(target).path):
-        cause = f"It redirects to a login page (HTTP {http.status}, to {_shown(target)})."
+        cause = f"It redirects to a login page (HTTP {http.status}, to {shown(target)})."
         return Diagnosis(cause, _set_credentials(trouble))
     if urlsplit(target).scheme not in ("http", "https"):
         return None
-    return Diagnosis(f"It redirects elsewhere (HTTP {http.status}).", _set(trouble.knob, target))
+    if target == trouble.url:
+        step = f"If it wants https in front, set {trouble.knob} to the https:// address of the proxy."
+        if "Set-Cookie" in http.headers:
+            credentials = trouble.settings.knob("backend.credentials")
+            step = f"It may want its cookie back, as after a login: set {credentials}.mode: login"
+        return Diagnosis(f"It redirects to itself (HTTP {http.status}).", step)
+    return Diagnosis(f"It redirects elsewhere (HTTP {http.status}).", set_knob(trouble.knob, target))
 
 
 def _denied(trouble: Trouble) -> Diagnosis | None:
@@ -151,9 +117,6 @@ def _denied(trouble: Trouble) -> Diagnosis | None:
 def _error_about_access(trouble: Trouble) -> Diagnosis | None:
     """Find JSON-RPC errors about access. An unknown method is no such error."""
     errors = [step for step in trouble.calls if step.answer.error]
-    if any(_OF_MCP.search(step.answer.error) for step in errors):
-        step = f"Let clients connect to it without this gateway, or set {trouble.knob} to a JSON-RPC service."
-        return Diagnosis("This is an MCP server already.", step)
     about = [step for step in errors if _ABOUT_ACCESS.search(step.answer.error)]
     return _access(trouble, about[0]) if about and len(about) * 2 > len(errors) else None
 
@@ -163,6 +126,11 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
     modes = credential_modes(settings)
     scheme = "" if http is None else http.headers.get("WWW-Authenticate", "").partition(" ")[0]
     said = step.answer.summary + (f": it asks for {scheme}" if _SCHEME.fullmatch(scheme) else "")
+    if http is not None and http.status == 403 and not step.answer.error and (text := text_of(http)):
+        said = f"{said}: {quoted(text)}"
+    if scheme.lower() in _NOT_SPOKEN:
+        cause = f"It wants a login by {scheme}, which the gateway does not speak ({said})."
+        return Diagnosis(cause, "Let it take Basic, a key or a token, too, or put a proxy between that logs in.")
     if modes.lists_per_caller:
         if trouble.has_token:
             cause = f"It does not accept this token, or lists no methods for its bearer ({said})."
@@ -170,7 +138,8 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
         return NEEDS_TOKEN
     mode = modes.effective_listing
     if mode.name == "none":
-        return Diagnosis(f"It wants credentials, and none are sent ({said}).", _set_credentials(trouble))
+        fitting = f" For {scheme} that is mode: {scheme.lower()}." if scheme.lower() in ("basic", "digest") else ""
+        return Diagnosis(f"It wants credentials, and none are sent ({said}).", _set_credentials(trouble) + fitting)
     rights = ", or they lack the right to list" if http is not None and http.status == 403 else ""
     return Diagnosis(f"It refuses the credentials that are sent{rights} ({said}).", correct_credentials(settings))
 
@@ -195,7 +164,7 @@ def _too_large(trouble: Trouble) -> Diagnosis | None:
     said = (step.answer.summary for step in trouble.steps)
     cause, _, remedy = next(filter(_TOO_LARGE.search, said), "").partition("; ")
     remedy = remedy or f"save what is needed of it in a file: {trouble.settings.knob('backend.listing.file')}"
-    return Diagnosis(f"Its listing is too large: {cause}.", _sentence(remedy)) if cause else None
+    return Diagnosis(f"Its listing is too large: {cause}.", sentence(remedy)) if cause else None
 
 
 def _slow(trouble: Trouble) -> Diagnosis | None:
@@ -238,7 +207,7 @@ def _drupal(trouble: Trouble) -> Diagnosis | None:
 def _other_address(trouble: Trouble) -> Question | None:
     """Find the JSON-RPC endpoint, where the address is not that of one."""
     http = trouble.http
-    if http is None or any(step.answer.error for step in trouble.calls):
+    if http is None or trouble.speaks_json_rpc:
         return None
     page = "html" in http.content_type and http.status < 300 and http.start != b""
     login = page and _LOGIN_PAGE.search(http.start) is not None
@@ -247,14 +216,17 @@ def _other_address(trouble: Trouble) -> Question | None:
     what = "a login page" if login else "a web page" if page else f"HTTP {http.status}"
     cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it answers {what}"
 
-    async def ask(elsewhere: Elsewhere) -> Diagnosis:
+    async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
         answering = await elsewhere.find_endpoint(trouble.url)
         if answering is not None:
-            return Diagnosis(f"{cause}, but {_path(answering)} is one.", _set(trouble.knob, answering))
+            return Diagnosis(f"{cause}, but {_path(answering)} is one.", set_knob(trouble.knob, answering))
         if login:
             return Diagnosis(f"It answers with a login page (HTTP {http.status}).", _set_credentials(trouble))
+        if (socket := websocket(trouble)) is not None and (found := await socket(elsewhere)) is not None:
+            return found
         step = f"Set {trouble.knob} to the JSON-RPC endpoint; the service's own documentation has it."
-        return Diagnosis(f"{cause}, and so do the usual paths ({', '.join(PATHS)}).", step)
+        usual = f"{', '.join(PATHS[1:5])} and {len(PATHS) - 4} others"
+        return Diagnosis(f"{cause}, and so do the usual paths ({usual}).", step)
 
     return ask
 
@@ -283,11 +255,11 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
     correct = f"Set {trouble.knob} to the JSON-RPC endpoint, over HTTP."
     if http is not None and _XML.search(http.content_type):
         return Diagnosis(f"It answers in XML ({http.content_type}), as XML-RPC and SOAP do.", correct)
+    if http is not None and http.status == 400:
+        cause = f"It refuses the request (HTTP 400: {quoted(text_of(http))})."
+        return Diagnosis(cause, f"Mend that at the service, or set {trouble.knob} to the JSON-RPC endpoint.")
     if http is not None and http.status == 413:
         correct = "Raise the limit for bodies of the service, or of the proxy in front of it."
-    if http is not None and http.status == 426:
-        correct = f"Set {trouble.knob} to an HTTP address of the service."
-        return Diagnosis("It wants a WebSocket (HTTP 426), which cannot be reached yet.", correct)
     said = "there was no answer" if step is None else step.answer.summary
     if ", broken JSON: " in said:
         correct = "Correct the service: it must send JSON in UTF-8, and only that."
@@ -296,13 +268,10 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 
 _RULES: Final[Sequence[Rule]] = (
-    _no_credential, _faulty_file, _too_large, _other_scheme, _unreachable, _client_certificate, _redirect, _denied,
-    _unavailable, _slow, _other_dialect, _drupal, _error_about_access, _other_address, _no_listing,
+    _no_credential, _faulty_file, _too_large, other_scheme, unreachable, not_http, _client_certificate, _redirect,
+    mcp_server, of_words, _denied, _unavailable, _slow, _other_dialect, _drupal, _error_about_access, web_api,
+    _other_address, websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
-
-
-def _set(knob: str, url: str) -> str:
-    return f"Set {knob} to {_shown(url)}"
 
 
 def _set_credentials(trouble: Trouble) -> str:
@@ -310,14 +279,5 @@ def _set_credentials(trouble: Trouble) -> str:
     return f"Set {knob('backend.credentials')}, or {knob('backend.listing.credentials')} for the listing alone."
 
 
-def _shown(url: str) -> str:
-    """Return an address, maybe of the service's choice, without tokens and safe to print."""
-    return excerpt(printable(masked_url(url)), _SHOWN)
-
-
 def _path(url: str) -> str:
-    return urlsplit(_shown(url)).path or "/"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + "."
+    return urlsplit(shown(url)).path or "/"

@@ -1,15 +1,18 @@
 """What is known of a service that gave no listing, and what more can be asked of it."""
 
 import asyncio
+import contextlib
+import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Self
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Final, Self, TypeAlias
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from gateway import jsonrpc
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.credentials.grants import CredentialUnavailable
 from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, OutboundError
+from gateway.http_client.tls import TlsFiles, certificate_names, fingerprint
 from gateway.http_client.transport import Transport
 from gateway.jsonrpc.response import parse_decoded_response
 from gateway.listing.dialect import NoListing, Step
@@ -17,10 +20,25 @@ from gateway.model import HttpFacts, Listing, SourceAnswer
 from gateway.settings import ServiceSettings
 from gateway.text import printable
 
-PATHS: Final = ("/jsonrpc", "/rpc", "/api/jsonrpc", "/api")
+PATHS: Final = (
+    "/", "/jsonrpc", "/rpc", "/api/jsonrpc", "/api", "/json_rpc", "/mopidy/rpc", "/RPC2", "/api/v1/jsonrpc",
+    "/jsonrpc.php", "/json", "/ubus", "/api_jsonrpc.php", "/v1/jsonrpc", "/json-rpc", "/api/rpc", "/server/jsonrpc",
+    "/transmission/rpc", "/api/v1",
+)  # fmt: skip
+"""Where services have their JSON-RPC endpoint, below a host."""
+OPENAPI: Final = ("/openapi.json", "/swagger.json", "/v3/api-docs")
 _PATIENCE: Final = 3.0
 _MAX_BYTES: Final = 1024**2
 _ID: Final = "where"
+_AT_ONCE: Final = 8
+_FIRST_BYTES: Final = 1000
+_UPGRADE: Final = (
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: anNvbnJwYy1tY3AtZ2F0ZQ==\r\n"
+)
+_POST: Final = b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}\n"
+_ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
+"""MCP servers refuse a client that does not take both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +89,11 @@ class Trouble:
         return urlsplit(self.url).netloc
 
     @property
+    def proxy_place(self) -> str:
+        """Return host and port of ``backend.proxy``, without its password."""
+        return urlsplit(self.settings.backend.proxy or "").netloc.rpartition("@")[2]
+
+    @property
     def calls(self) -> tuple[Step, ...]:
         """Return the steps that are JSON-RPC calls, or all where none is: other addresses may behave otherwise."""
         return tuple(step for step in self.steps if not step.question.startswith("GET ")) or self.steps
@@ -80,6 +103,11 @@ class Trouble:
         """Return the first HTTP answer to a call."""
         return next((step.answer.http for step in self.calls if step.answer.http is not None), None)
 
+    @property
+    def speaks_json_rpc(self) -> bool:
+        """Return whether an answer has a member of JSON-RPC's: other services answer {"error": "not found"}, too."""
+        return any(_is_message(step.answer.http) for step in self.calls)
+
     def clean(self, found: Diagnosis) -> Diagnosis:
         """Return the diagnosis without secrets, which a service may quote, and safe to print."""
         secrets = prepare_secrets(self.secrets)
@@ -87,11 +115,29 @@ class Trouble:
         return Diagnosis(cause, step, found.in_file)
 
 
+def _is_message(http: HttpFacts | None) -> bool:
+    if http is None:
+        return False
+    try:
+        return has_json_rpc(jsonrpc.decode(http.start.strip()))
+    except ValueError:  # longer than what was kept
+        return b'"jsonrpc"' in http.start
+
+
+def has_json_rpc(value: Any) -> bool:
+    """Return whether a value has the members of a response of JSON-RPC 1.0 or 2.0."""
+    return isinstance(value, dict) and (
+        "jsonrpc" in value or ("id" in value and bool({"result", "error"} & value.keys()))
+    )
+
+
 class Elsewhere:
     """Ask through ``outbound``, without credentials. ``probe_listing`` raises ``NoListing`` where no dialect fits."""
 
-    def __init__(self, outbound: Transport, probe_listing: Callable[[], Awaitable[Listing]]) -> None:
+    def __init__(self, outbound: Transport, tls: TlsFiles, probe_listing: Callable[[], Awaitable[Listing]]) -> None:
         self._outbound = outbound
+        self._tls = tls
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
         self.probe_listing = probe_listing
 
     async def speaks(self, url: str) -> bool:
@@ -108,20 +154,80 @@ class Elsewhere:
         """Return the address of the first JSON-RPC endpoint at a usual path, with or without a slash at its end."""
         parts = urlsplit(url)
         own = parts.path.rstrip("/")
-        paths = [form for path in (own, *PATHS) for form in (path, f"{path}/") if form and form != parts.path]
-        asked = [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths)]
+        paths = [path for path in (own, f"{own}/", *PATHS, *(f"{path}/" for path in PATHS[1:5])) if path != parts.path]
+        asked = [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths) if path]
         found = await asyncio.gather(*map(self._is_endpoint, asked))
         return next((url for url, is_one in zip(asked, found, strict=True) if is_one), None)
 
     async def _is_endpoint(self, url: str) -> bool:
         try:
-            value = jsonrpc.decode((await self._ask(url)).body.strip())
+            async with self._at_once:
+                value = jsonrpc.decode((await self._ask(url)).body.strip())
             parse_decoded_response(value, _ID)
         except (OutboundError, ValueError):
             return False
-        # Other services answer {"error": "not found"}, without these members.
-        return "jsonrpc" in value or "id" in value
+        return has_json_rpc(value)
 
-    async def _ask(self, url: str) -> Answer:
-        question = jsonrpc.request_bytes(_ID, "rpc.discover", None)
-        return await self._outbound.request("POST", url, question, {}, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
+    async def result(self, url: str, method: str, params: Any = None) -> Any:
+        """Return the result of a method, None where there is none. As an event stream, too, as MCP servers answer."""
+        try:
+            body = (await self._ask(url, method, params)).body
+            message = jsonrpc.decode(body[body.find(b"{") : body.rfind(b"}") + 1])
+        except (OutboundError, ValueError):
+            return None
+        return message.get("result") if isinstance(message, dict) else None
+
+    async def openapi(self, url: str) -> str | None:
+        """Return the address of an OpenAPI document beside a URL."""
+        for path in OPENAPI:
+            address = urljoin(url, path)
+            try:
+                answer = await self._outbound.request("GET", address, b"", {}, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
+                document = jsonrpc.decode(answer.body)
+            except (OutboundError, ValueError):
+                continue
+            if isinstance(document, dict) and ("openapi" in document or "swagger" in document):
+                return address
+        return None
+
+    async def opens_websocket(self, url: str) -> bool:
+        """Return whether a WebSocket is opened at an address (RFC 6455 §4.1)."""
+        parts = urlsplit(url)
+        ask = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\n{_UPGRADE}\r\n"
+        return (await self.first_bytes(url, ask.encode("ascii", "replace"))).startswith(b"HTTP/1.1 101")
+
+    async def first_bytes(self, url: str, ask: bytes = _POST) -> bytes:
+        """Return the first bytes that a server sends on a connection of their own, whatever it speaks."""
+        parts = urlsplit(url)
+        tls = await asyncio.to_thread(self._tls.context) if parts.scheme == "https" else None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                port = parts.port or (443 if tls else 80)
+                reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+                with contextlib.closing(writer):
+                    writer.write(ask)
+                    return await reader.read(_FIRST_BYTES)
+        except (OSError, TimeoutError):
+            return b""
+
+    async def certificate(self, url: str) -> tuple[list[str], str]:
+        """Return the names of a server's certificate, valid or not, and its SHA-256, which is "" without one."""
+        parts = urlsplit(url)
+        blind = ssl.create_default_context()
+        blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                _, writer = await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=blind)
+                with contextlib.closing(writer):
+                    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        except (OSError, TimeoutError):
+            return [], ""
+        return certificate_names(shown), fingerprint(shown)
+
+    async def _ask(self, url: str, method: str = "rpc.discover", params: Any = None) -> Answer:
+        question = jsonrpc.request_bytes(_ID, method, params)
+        return await self._outbound.request("POST", url, question, _ACCEPT, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
+
+
+Question: TypeAlias = Callable[[Elsewhere], Awaitable[Diagnosis | None]]
+"""What takes another request to find out."""

@@ -78,7 +78,7 @@ class LeanTransport:
         self._reserve = reserve
         self._tls = tls or TlsFiles()
         self._tls_context = cache(self._tls.context)
-        if self._tls.ca or self._tls.cert:
+        if not self._tls.is_default:
             self._tls_context()  # now: it raises where a file cannot be used
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
         self._resolver = Resolver()
@@ -202,13 +202,18 @@ class LeanTransport:
         raise ConnectFailed("its name has no address")
 
     async def _connect_to(self, origin: _Origin, address: Address) -> LeanConnection:
-        _, connection = await self._loop.create_connection(
+        transport, connection = await self._loop.create_connection(
             lambda: LeanConnection(self._tls, self._writes, self._forget, self._reserve),
             address.host,
             origin.port,
             ssl=origin.tls,
-            server_hostname=origin.host if origin.tls is not None else None,
+            server_hostname=(self._tls.server_name or origin.host) if origin.tls is not None else None,
         )
+        try:
+            self._tls.check_pinned(transport)
+        except ConnectFailed:
+            connection.abort()
+            raise
         return connection
 
     def _keep(self, origin: _Origin, connection: LeanConnection) -> None:

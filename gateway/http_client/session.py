@@ -21,7 +21,7 @@ from yarl import URL
 
 from gateway.http_client import response
 from gateway.http_client.resolver import AddressRefused, Reach, Resolver
-from gateway.http_client.response import CHUNK, CONNECT_TIMEOUT, Answer, OutboundError, has_input
+from gateway.http_client.response import CHUNK, CONNECT_TIMEOUT, Answer, ConnectFailed, OutboundError, has_input
 from gateway.http_client.tls import CERTIFICATE_ALERT, TlsFiles, certificate_reason, tls_reason
 
 
@@ -55,10 +55,12 @@ _EXCHANGE: Final[ContextVar[_Exchange]] = ContextVar("exchange")
 class _Connector(aiohttp.TCPConnector):
     """Record when an exchange gets its connection: until then no byte of it was sent. Use no kept connection that was
     closed, which aiohttp may notice only after the request was written, or that has unasked bytes, which it would take
-    for the next answer. The arguments of ``connect`` are not documented, and are passed through."""
+    for the next answer. Refuse one whose certificate is not the pinned one of ``tls``. The arguments of ``connect`` are
+    not documented, and are passed through."""
 
-    def __init__(self, **knobs: Any) -> None:
-        super().__init__(**knobs)
+    def __init__(self, tls: TlsFiles, **knobs: Any) -> None:
+        super().__init__(ssl=True if tls.is_default else tls.context(), **knobs)
+        self._tls = tls
         self._used: WeakSet[asyncio.BaseProtocol] = WeakSet()
 
     async def connect(self, *args: Any, **kwargs: Any) -> Any:
@@ -66,6 +68,7 @@ class _Connector(aiohttp.TCPConnector):
             connection = await super().connect(*args, **kwargs)
             protocol: Any = connection.protocol
             if protocol not in self._used:
+                self._refuse_unless_pinned(connection)
                 self._used.add(protocol)
                 break
             if not protocol.should_close and not has_input(connection.transport):
@@ -73,6 +76,13 @@ class _Connector(aiohttp.TCPConnector):
             connection.close()
         _EXCHANGE.get().connected = True
         return connection
+
+    def _refuse_unless_pinned(self, connection: Any) -> None:
+        try:
+            self._tls.check_pinned(connection.transport)
+        except ConnectFailed:
+            connection.close()
+            raise
 
 
 class Outbound:
@@ -97,10 +107,10 @@ class Outbound:
         self._urls: LRUCache[str, URL] = LRUCache(1000)
         self._session = aiohttp.ClientSession(
             connector=_Connector(
+                self._tls,
                 limit=connections,
                 ttl_dns_cache=response.DNS_TTL,
                 keepalive_timeout=response.KEEPALIVE,
-                ssl=self._tls.context() if self._tls.ca or self._tls.cert else True,
                 resolver=_AiohttpResolver(Resolver(reach)),
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -134,6 +144,7 @@ class Outbound:
                 headers=headers,
                 allow_redirects=False,
                 proxy=self._proxy,
+                server_hostname=self._tls.server_name,
                 timeout=_client_timeout(timeout),
             ) as answer:
                 # aiohttp also returns 101, which is not final, and 600 to 999, which HTTP does not have (RFC 9110 §15).

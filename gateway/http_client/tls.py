@@ -1,5 +1,7 @@
 """TLS towards other servers: which files it takes, and why it failed, in words that name the knob and no host."""
 
+import asyncio
+import hashlib
 import re
 import ssl
 from dataclasses import dataclass
@@ -7,6 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from gateway.http_client.response import ConnectFailed
 
 # Codes of X509_verify_cert_error_string(3).
 _OUT_OF_TIME: Final = (9, 10)
@@ -24,6 +29,22 @@ class TlsFiles:
     key: str | None = None
     ca_knob: str = "ca_file"
     cert_knob: str | None = None
+    server_name: str | None = None
+    fingerprint: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Return whether no knob is set, so that all connections may share one context."""
+        return self.ca is None and self.cert is None and self.fingerprint is None
+
+    def check_pinned(self, connection: asyncio.BaseTransport) -> None:
+        """Raise :class:`ConnectFailed`, before anything is sent, where the other side is not the pinned one."""
+        tls = connection.get_extra_info("ssl_object")
+        if self.fingerprint is None or tls is None:
+            return
+        shown = fingerprint(tls.getpeercert(binary_form=True))
+        if shown.replace(":", "").lower() != self.fingerprint.replace(":", "").lower():
+            raise ConnectFailed(f"its TLS certificate is another than the pinned one; it has the fingerprint {shown}")
 
     def certificate_end(self) -> float | None:
         """Return the Unix time at which the client certificate ends, None without a readable one."""
@@ -43,11 +64,35 @@ class TlsFiles:
             if self.cert:
                 place = f"{self.cert_knob}: {self.cert} with key_file {self.key}"
                 context.load_cert_chain(self.cert, self.key)
+            if self.fingerprint:  # check_pinned then decides
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         except OSError as error:
             wrong = "not the PEM file that belongs here; are files exchanged?"
             reason = wrong if isinstance(error, ssl.SSLError) else error.strerror or str(error)
             raise OSError(error.errno, reason, place) from error
         return context
+
+
+def fingerprint(certificate: bytes) -> str:
+    """Return the SHA-256 of a certificate (DER), as people compare it."""
+    return hashlib.sha256(certificate).digest().hex(":").upper()
+
+
+def certificate_names(certificate: bytes) -> list[str]:
+    """Return the names that a certificate (DER) is for: its SANs, else its common name, at most eight."""
+    try:
+        found = x509.load_der_x509_certificate(certificate)
+    except ValueError:
+        return []
+    try:
+        alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = [
+            *alternatives.get_values_for_type(x509.DNSName),
+            *map(str, alternatives.get_values_for_type(x509.IPAddress)),
+        ]
+    except (x509.ExtensionNotFound, ValueError):
+        names = [str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    return names[:8]
 
 
 def certificate_reason(error: Exception, tls: TlsFiles) -> str:

@@ -1,7 +1,8 @@
 """Define the knobs of the backend: how to reach it, which credentials it gets, how its methods are listed."""
 
+import re
 from collections.abc import Iterator
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
@@ -14,15 +15,33 @@ from gateway.units import Duration, Size
 AnyCredentials = TypeVar("AnyCredentials", bound=Section)
 
 
+_SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
+
+
 class Tls(Document):
     """TLS of the connection to the backend."""
 
     ca_file: str | None = knob(None, "CA bundle (PEM) to trust for the backend, instead of the system's.")
     cert_file: str | None = knob(None, "Client certificate (PEM).")
     key_file: str | None = knob(None, "Key of the client certificate (PEM).")
+    server_name: str | None = knob(
+        None, "Name that the backend's certificate has, where it is not the host of the URL. It is also sent (SNI)."
+    )
+    fingerprint: str | None = knob(
+        None,
+        "SHA-256 of the backend's own certificate, in hexadecimal, as `check` prints it: for an appliance that signs "
+        "for itself. Its name and its authority are then not checked, and that it has expired is a remark.",
+    )
 
     def conflict(self) -> str:
-        return "cert_file and key_file must be set together" * ((self.cert_file is None) != (self.key_file is None))
+        if (self.cert_file is None) != (self.key_file is None):
+            return "cert_file and key_file must be set together"
+        if self.fingerprint is None:
+            return ""
+        if not _SHA256.fullmatch(self.fingerprint.replace(":", "")):
+            return "fingerprint must be a SHA-256: 64 hexadecimal digits, with or without colons"
+        checked = self.ca_file is not None or self.server_name is not None
+        return "with fingerprint, neither ca_file nor server_name is looked at: leave them out" * checked
 
 
 class Params(Section):
@@ -209,6 +228,9 @@ class Backend(Section):
     )
     queue_timeout: Duration = knob(
         5.0, "Longest wait of a call for its turn. The deadline of the call includes it.", gt=0, le=300
+    )
+    content_type: Literal["application/json", "application/json-rpc", "application/jsonrequest"] = knob(
+        "application/json", "Content-Type of the requests, where the service takes only one of the older ones."
     )
     proxy: HttpUrl | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
     tls: Tls = knob(Tls, "TLS of the connection to the backend, e.g. {ca_file: /etc/ssl/ours.pem}.")

@@ -42,6 +42,12 @@ class Document(Section):
     """A structured value that counts as one knob: its members mean nothing alone, or few set them."""
 
 
+def _bracketed(url: str) -> str:
+    """Return an IPv6 address and its port as a URL has them, where the text is nothing else; else an example."""
+    found = re.match(r"(https?)://([0-9A-Fa-f:]{2,39}):(\d{1,5})(?:/|$)", url)
+    return f"{found[1]}://[{found[2]}]:{found[3]}/" if found else "http://[::1]:8000/"
+
+
 def http_url(url: str) -> str:
     """Return the URL if it is http or https, without credentials and fragment. Raises :class:`ValueError`."""
     try:
@@ -49,11 +55,12 @@ def http_url(url: str) -> str:
         _ = parts.port
     except ValueError:
         # The library's text would quote a part of the URL, which may be a password.
-        raise ValueError("is not a URL; an IPv6 address needs brackets: http://[::1]:8000/") from None
+        raise ValueError(f"is not a URL; an IPv6 address needs brackets: {_bracketed(url)}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL" + _scheme_hint(url, parts.scheme))
     if parts.username is not None or parts.password is not None:
-        raise ValueError("must not carry a user name or password; a service's are knobs of backend.credentials")
+        where = "backend.credentials: {mode: basic, user: …, password: …}"
+        raise ValueError(f"must not carry a user name or password; a service's stand in {where}")
     if parts.fragment:
         raise ValueError("must not have a #fragment")
     return url

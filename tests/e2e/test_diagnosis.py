@@ -11,7 +11,7 @@ import pytest
 
 from gateway.cli.contact import ContactFailed, contact
 from gateway.config.source import load_settings
-from gateway.diagnosis.no_listing import Diagnosis
+from gateway.diagnosis.trouble import PATHS, Diagnosis
 from gateway.listing.reader import DIALECTS
 from tests.each import each
 from tests.fault.behaviours import Behaviour, Body, Exchange, error, result
@@ -87,8 +87,8 @@ def redirect(location: str) -> Body:
          "Correct backend.listing.credentials, whose mode is static."),
         (Body(b"<x/>", 200, "application/soap+xml"), (), "It answers in XML (application/soap+xml)", "Set backend.url"),
         (Body(b"", 500, HTML), (), "The service fails (HTTP 500).", "Look into the log of the service."),
-        (Body(b"Upgrade Required", 426, "text/plain"), (), "It wants a WebSocket (HTTP 426)", "an HTTP address"),
-        (Body(b"\xef\xbb\xbf{}"), (), "broken JSON: HTTP 200", "it must send JSON in UTF-8, and only that"),
+        (Body(b"Upgrade Required", 426, "text/plain"), (), "It is a WebSocket (HTTP 426", "an HTTP address"),
+        (Body(b"\xef\xbb\xbf{}"), (), "a byte order mark before the JSON", "without it"),
         (Body(b"hello", 200, "text/plain"), (), "not answer as a JSON-RPC service: HTTP 200, text/plain", "Set"),
         (result({"status": "fine"}), (), "does not list its methods in a known form", "listing.dialect: static"),
         (error(-32601, "Method not found"), CUSTOM, "where the knobs for dialect: custom look for it",
@@ -170,8 +170,7 @@ async def test_the_questions_to_other_places_carry_no_credential(knobs: tuple[st
             for request in backend.requests
             if request.json and request.json.get("id") == "where"
         }
-        paths = ("/jsonrpc", "/rpc", "/api/jsonrpc", "/api")
-        assert elsewhere.keys() == {form for path in paths for form in (path, f"{path}/")} - {"/jsonrpc"}
+        assert {*PATHS, "/jsonrpc/", "/rpc/", "/api/"} - elsewhere.keys() == {"/jsonrpc"}
         assert all("Authorization" not in headers for headers in elsewhere.values())
 
 

@@ -119,6 +119,10 @@ def _become(command: Command, printed: int) -> None:
 
 
 def _run_orders() -> None:
+    # Before the forks, which share them.
+    import gateway.cli.checking
+    import gateway.cli.commands
+    import gateway.service.service  # noqa: F401
 
     orders = list(json.load(sys.stdin).items())
     results: dict[str, tuple[int | None, str]] = {}

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.config.source import ConfigError, load_settings
+from gateway.http_client.lean import LeanTransport
 from gateway.http_client.response import ConnectFailed
 from gateway.http_client.session import Outbound
-from gateway.http_client.tls import TlsFiles
+from gateway.http_client.tls import TlsFiles, fingerprint
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
@@ -111,6 +115,103 @@ async def test_where_both_sides_are_who_they_should_be_it_lists_and_calls(
     ):
         assert list(await gateway.tools()) == ["add"]
         assert (await gateway.call(surface, "add", {"a": 1, "b": 2})).value == {"sum": 3}
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A service's certificate, and the knobs that make it do."""
+
+    names: tuple[str, ...]
+    knobs: tuple[str, ...]
+    expired: bool = False
+
+
+PINNED: Final = {
+    "another name that is named": Pinned(
+        ("shop.internal",), ("backend.tls.server_name=shop.internal", "backend.tls.ca_file=@CA@")
+    ),
+    "a fingerprint": Pinned(("fortigate",), ("backend.tls.fingerprint=@PIN@",)),
+    "a fingerprint of one that has expired": Pinned(("fortigate",), ("backend.tls.fingerprint=@PIN@",), expired=True),
+}
+
+
+@asynccontextmanager
+async def connect_proxy() -> AsyncIterator[str]:
+    """An HTTP proxy that opens tunnels (RFC 9110 §9.3.6), and its URL."""
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode().rpartition(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(pipe(reader, far_writer), pipe(far_reader, writer), return_exceptions=True)
+
+    server = await asyncio.start_server(tunnel, HOST, 0)
+    try:
+        yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def pin_of(context: ssl.SSLContext) -> str:
+    """Return the SHA-256 of the certificate that a server shows."""
+    shown, wanted = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context()
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    ours, theirs = client.wrap_bio(shown, wanted), context.wrap_bio(wanted, shown, server_side=True)
+    for _ in range(4):
+        for side in (ours, theirs):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    certificate = ours.getpeercert(binary_form=True)
+    assert certificate is not None
+    return fingerprint(certificate)
+
+
+@pytest.mark.parametrize("pinned", PINNED.values(), ids=PINNED.keys())
+@pytest.mark.parametrize("proxied", [False, True], ids=["direct", "through a proxy"])
+async def test_an_appliance_is_reached_by_the_name_or_the_fingerprint_of_its_certificate(
+    ours: Authority, pinned: Pinned, proxied: bool
+) -> None:
+    context = ours.server(*pinned.names, expired=pinned.expired)
+    knobs = [knob.replace("@CA@", str(ours.file)).replace("@PIN@", pin_of(context)) for knob in pinned.knobs]
+    async with ScriptedBackend([ADD], tls=context) as backend, AsyncExitStack() as stack:
+        if proxied:
+            knobs.append(f"backend.proxy={await stack.enter_async_context(connect_proxy())}")
+        gateway = await stack.enter_async_context(front(backend.url, *knobs))
+        assert (await gateway.call("modern", "add", {"a": 1, "b": 2})).value == {"sum": 3}
+
+
+@pytest.mark.parametrize("proxied", [False, True], ids=["direct", "through a proxy"])
+async def test_nothing_is_sent_to_a_server_with_another_fingerprint(ours: Authority, proxied: bool) -> None:
+    pin = pin_of(ours.server("fortigate"))
+    async with ScriptedBackend([ADD], tls=ours.server("fortigate")) as backend, AsyncExitStack() as stack:
+        tls, proxy = TlsFiles(fingerprint=pin), None
+        if proxied:
+            proxy = await stack.enter_async_context(connect_proxy())
+        outbound = Outbound(tls=tls, proxy=proxy) if proxied else LeanTransport(tls=tls)
+        with pytest.raises(ConnectFailed, match=r"another than the pinned one; it has the fingerprint [0-9A-F:]{95}$"):
+            await outbound.request("POST", backend.url, b"{}", {}, timeout=10, max_bytes=1000)
+        await outbound.close()
+        assert backend.requests == []
+
+
+@pytest.mark.parametrize(
+    ("knobs", "said"),
+    [
+        (("fingerprint=12:34",), "64 hexadecimal digits"),
+        (("fingerprint=" + "a" * 64, "server_name=shop.internal"), "neither ca_file nor server_name"),
+    ],
+)
+def test_a_fingerprint_that_cannot_be_one_is_a_fault(knobs: tuple[str, ...], said: str) -> None:
+    tls = [f"backend.tls.{knob}" for knob in knobs]
+    with pytest.raises(ConfigError, match=said):
+        load_settings(None, ["backend.url=https://h/", "auth.mode=off", *tls], environ={})
 
 
 # --- what the other side says in return -------------------------------------------------------------------------

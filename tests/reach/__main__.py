@@ -3,17 +3,20 @@
 If a target is missed, nothing is written, and the exit code is 1.
 
 ``python -m tests.reach [PART OF A SERVICE'S NAME ...]`` measures some, and leaves the page as it is.
+``python -m tests.reach --mistakes`` prints cause and next step of each first contact that fails.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from gateway.telemetry import logs
+from tests.mistakes.contact.table import faults, judged
 from tests.reach.measure import Measured, measure
 from tests.reach.rows import ROWS, Row
 from tests.reach.table import missed, table, with_table
@@ -40,8 +43,24 @@ def written(rows: Sequence[Measured], page: Path) -> int:
     return 1 if targets else 0
 
 
+def mistakes() -> int:
+    """Print what each first contact is told, and the targets that are missed."""
+    verdicts = asyncio.run(judged())
+    for verdict in verdicts:
+        said = [
+            line for line in verdict.told.text.splitlines() if line.startswith(("cause", "next", "  backend", "Error"))
+        ]
+        print("\n  ".join([f"{verdict.word:8} {verdict.row.name}", *said]))
+    print(", ".join(f"{count} {word}" for word, count in Counter(one.word for one in verdicts).most_common()))
+    missed_targets = faults(verdicts)
+    print("\n".join(missed_targets), end="")
+    return 1 if missed_targets else 0
+
+
 def main(parts: list[str]) -> int:
     logs.configure("error")
+    if parts == ["--mistakes"]:
+        return mistakes()
     rows = []
     for row in [row for row in ROWS if not parts or any(part in row.service for part in parts)]:
         rows.append(asyncio.run(measured(row)))

@@ -9,16 +9,16 @@ from tests.mistakes.contact.stand_ins import Asked, Http, Reply, always, at, htm
 
 PATHS: Final = (
     "/jsonrpc", "/rpc", "/api/jsonrpc", "/api", "/json_rpc", "/mopidy/rpc", "/RPC2", "/api/v1/jsonrpc", "/jsonrpc.php",
-    "/json", "/ubus", "/api_jsonrpc.php", "/v1/jsonrpc", "/json-rpc", "/api/rpc", "/server/jsonrpc", "/transmission/rpc",
-    "/api/v1",
+    "/json", "/ubus", "/api_jsonrpc.php", "/v1/jsonrpc", "/json-rpc", "/api/rpc", "/server/jsonrpc",
+    "/transmission/rpc", "/api/v1",
 )  # fmt: skip
 
 
 def _below(path: str) -> Contact:
     """Return the row of a service at a usual path, of whom somebody types host and port alone."""
     stand_in = at({path: listed()}, html("It works", 200) if len(path) % 2 else html("Not Found", 404))
-    return Contact(f"The service is at {path}.", stand_in, f"but {path} is one", f"Set backend.url to http://<host>{path}",
-                   "http://<host>/")  # fmt: skip
+    remedy = f"Set backend.url to http://<host>{path}"
+    return Contact(f"The service is at {path}.", stand_in, f"but {path} is one", remedy, "http://<host>/")
 
 
 def _redirect(location: str, status: int = 302) -> Reply:
@@ -36,7 +36,8 @@ def _nowhere(asked: Asked) -> Reply:
 
 URLS: Final = (
     Contact("A space stands behind the URL.", Http(listed()), "openrpc", "", "http://<host>/jsonrpc ", code=0),
-    Contact("The URL has no scheme.", Http(listed()), "it begins with http://", "http://<host>/jsonrpc", "<host>/jsonrpc",
+    Contact("The URL has no scheme.",
+            Http(listed()), "it begins with http://", "http://<host>/jsonrpc", "<host>/jsonrpc",
             code=2),
     Contact("The URL is a host name.", Http(listed()), "it begins with http://", "http://", "localhost:<port>", code=2),
     Contact("IPv6 without brackets.", Http(listed()), "[::1]", "backend.url", "http://::1:<port>/jsonrpc", code=2),
@@ -44,7 +45,8 @@ URLS: Final = (
             "http://2001:db8::7:<port>/jsonrpc", code=2),
     Contact("User and password in the URL.", Http(listed()), "backend.url", "mode: basic",
             "http://ann:pa55word@<host>/jsonrpc", code=2),
-    Contact("A user alone in the URL.", Http(listed()), "backend.url", "mode: basic", "http://ann@<host>/jsonrpc", code=2),
+    Contact("A user alone in the URL.",
+            Http(listed()), "backend.url", "mode: basic", "http://ann@<host>/jsonrpc", code=2),
     Contact("The URL of a WebSocket.", Http(listed()), "WebSocket", "HTTP", "ws://<host>/jsonrpc", code=2),
     Contact("It redirects to itself.", Http(lambda asked: _redirect(asked.path)), "redirects to itself", "https",
             "http://<host>/jsonrpc"),
@@ -59,7 +61,8 @@ URLS: Final = (
     Contact("Nothing listens there.", always(""), "Nothing listens", "Start the service", "http://127.0.0.1:9/jsonrpc"),
     Contact("A proxy of the environment is not read.", Http(listed()), "cannot be resolved", "HTTP_PROXY",
             "http://shop.invalid/jsonrpc", environ={"HTTP_PROXY": "http://<host>"}),
-    Contact("A proxy of the environment in small letters is not read.", Http(listed()), "Nothing listens", "backend.proxy",
+    Contact("A proxy of the environment in small letters is not read.",
+            Http(listed()), "Nothing listens", "backend.proxy",
             "https://127.0.0.1:9/jsonrpc", environ={"https_proxy": "http://<host>"}),
     Contact("All usual paths are wrong.", Http(_nowhere), "so do the usual paths", "documentation", "http://<host>/"),
 )  # fmt: skip
@@ -73,8 +76,10 @@ PRODUCTS: Final = (
             "eth, net, txpool", "OpenRPC", "http://<host>/"),
     Contact("A node of Bitcoin.", _product({"getnetworkinfo": {"version": 270000, "subversion": "/Satoshi:27.0.0/"}}),
             "/Satoshi:27.0.0/", "file", "http://<host>/"),
-    Contact("A camera.", _product({"getVersions": [["1.0"], ["1.1"]]}), "speaks JSON-RPC", "file", "http://<host>/sony"),
-    Contact("A Kodi without introspection.", _product({"JSONRPC.Version": {"version": {"major": 13, "minor": 5, "patch": 0}}}),
+    Contact("A camera.",
+            _product({"getVersions": [["1.0"], ["1.1"]]}), "speaks JSON-RPC", "file", "http://<host>/sony"),
+    Contact("A Kodi without introspection.",
+            _product({"JSONRPC.Version": {"version": {"major": 13, "minor": 5, "patch": 0}}}),
             "Kodi", "JSONRPC.Introspect", "http://<host>/jsonrpc"),
     Contact("A Zabbix.", _product({"apiinfo.version": "6.0.14"}), "Zabbix 6.0.14", "docs/credentials.md",
             "http://<host>/api_jsonrpc.php"),
@@ -98,7 +103,8 @@ TLS: Final = (
             "https://<host>/jsonrpc", _TRUSTED),
     Contact("The port has TLS, the URL has not.", Http(listed(), names=("127.0.0.1",)), "speaks TLS",
             "Set backend.url to https://<host>/jsonrpc"),
-    Contact("The URL has TLS, the port has not.", Http(listed()), "without TLS", "Set backend.url to http://<host>/jsonrpc",
+    Contact("The URL has TLS, the port has not.",
+            Http(listed()), "without TLS", "Set backend.url to http://<host>/jsonrpc",
             "https://<host>/jsonrpc"),
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ _JSON: Final = "application/json"
 _DJANGO_CSRF: Final = html("CSRF verification failed. Request aborted.", 403)
 _DJANGO_HOST: Final = Reply(
     "<html><head><title>DisallowedHost at /jsonrpc</title></head><body><h1>DisallowedHost</h1><pre>Invalid HTTP_HOST "
-    "header: &#x27;shop.internal&#x27;. You may need to add &#x27;shop.internal&#x27; to ALLOWED_HOSTS.</pre></body></html>",
+    "header: &#x27;shop.internal&#x27;. You may need to add &#x27;shop.internal&#x27; to ALLOWED_HOSTS.</pre>",
     400, "text/html",
 )  # fmt: skip
 _TRANSMISSION_HOST: Final = Reply(
@@ -25,12 +25,12 @@ _TRANSMISSION: Final = Reply(
     {"X-Transmission-Session-Id": "b3f1c2"},
 )  # fmt: skip
 _CHALLENGE: Final = Reply(
-    "<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Enable JavaScript and cookies to continue</body>"
-    "</html>", 403, "text/html", {"Server": "cloudflare", "cf-mitigated": "challenge", "CF-RAY": "8f1"},
+    "<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Enable JavaScript and cookies to continue"
+    "</body></html>", 403, "text/html", {"Server": "cloudflare", "cf-mitigated": "challenge", "CF-RAY": "8f1"},
 )  # fmt: skip
 _BLOCKED: Final = Reply(
-    "<html><head><title>Attention Required! | Cloudflare</title></head><body><h1>Sorry, you have been blocked</h1></body>"
-    "</html>", 403, "text/html", {"Server": "cloudflare", "CF-RAY": "8f1"},
+    "<html><head><title>Attention Required! | Cloudflare</title></head><body><h1>Sorry, you have been blocked</h1>"
+    "</body></html>", 403, "text/html", {"Server": "cloudflare", "CF-RAY": "8f1"},
 )  # fmt: skip
 _CHECKING: Final = Reply(
     "<html><head><title>shop.example.com</title></head><body>Checking your browser before accessing shop.example.com."
@@ -78,7 +78,8 @@ HOSTS: Final = (
             "invalid host specified", "backend.url"),
     Contact("Transmission does not know the host name.", Http(lambda _: _TRANSMISSION_HOST),
             "the hostname was unrecognized", "backend.url", "http://<host>/transmission/rpc"),
-    Contact("A front end has no such host.", Http(lambda _: html("421 Misdirected Request", 421)), "Misdirected Request",
+    Contact("A front end has no such host.",
+            Http(lambda _: html("421 Misdirected Request", 421)), "Misdirected Request",
             "backend.url"),
 )  # fmt: skip
 
@@ -98,7 +99,8 @@ BROWSERS: Final = (
     Contact("Cloudflare checks the browser.", Http(lambda _: _CHECKING), "Cloudflare", "without a challenge"),
     Contact("Transmission wants its session id.", Http(lambda _: _TRANSMISSION), "X-Transmission-Session-Id",
             "docs/credentials.md", "http://<host>/transmission/rpc"),
-    Contact("Transmission 3 does not speak JSON-RPC.", always({"arguments": {}, "result": "method name not recognized"}),
+    Contact("Transmission 3 does not speak JSON-RPC.",
+            always({"arguments": {}, "result": "method name not recognized"}),
             "Transmission", "4.1", "http://<host>/transmission/rpc"),
 )  # fmt: skip
 
@@ -122,7 +124,8 @@ TYPES: Final = (
             "display_errors"),
     Contact("A notice of PHP stands before the JSON.", _after(_NOTICE), "PHP", "display_errors"),
     Contact("A byte order mark stands before the JSON.", _after(b"\xef\xbb\xbf"), "byte order mark", "without it"),
-    Contact("A fatal error of PHP.", always(b"<br />\n<b>Fatal error</b>:  Uncaught PDOException: SQLSTATE[HY000] [2002] "
+    Contact("A fatal error of PHP.",
+            always(b"<br />\n<b>Fatal error</b>:  Uncaught PDOException: SQLSTATE[HY000] [2002] "
                                             b"Connection refused in <b>/srv/db.php</b>", 500, "text/html"),
             "PDOException", "log of the service"),
 )  # fmt: skip
@@ -143,10 +146,10 @@ LOGINS: Final = (
             "407", "proxy"),
     Contact("Our proxy wants a login.", always("Proxy Authentication Required", 407, "text/plain",
                                                {"Proxy-Authenticate": "Basic"}),
-            "407", "backend.proxy: http://user:password@", "http://shop.example.com/jsonrpc",
+            "407", "lets this machine through", "http://shop.example.com/jsonrpc",
             ("backend.proxy=http://<host>",)),
     Contact("This machine is not allowed.", always({"error": "IP 127.0.0.1 is not in the allow list"}, 403),
-            "is not in the allow list", "backend.credentials"),
+            "is not in the allow list", "Allow this machine"),
     Contact("A tenant is missing.", always({"message": "Missing header X-Tenant"}, 400), "Missing header X-Tenant",
             "backend.credentials.send.headers"),
     Contact("Another session is active.", always({"error": "Another administrator is logged in"}, 409),
@@ -154,7 +157,8 @@ LOGINS: Final = (
 )  # fmt: skip
 
 WORDS: Final = (
-    Contact("Each question gets an error about a version.", Http(refusing("API version 1 is no longer supported", -32600)),
+    Contact("Each question gets an error about a version.",
+            Http(refusing("API version 1 is no longer supported", -32600)),
             "refuses every question: API version 1 is no longer supported", "service"),
     Contact("Each question gets an error about a database.", Http(refusing("Database shop does not exist", 100)),
             "refuses every question: Database shop does not exist", "service"),

@@ -10,7 +10,8 @@ from tests.mistakes.contact.row import Contact
 from tests.mistakes.contact.stand_ins import Asked, Http, Raw, Reply, always, at, greeting, html, rpc
 
 _INFO: Final = {
-    "protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "Weather", "version": "2.1.0"},
+    "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+    "serverInfo": {"name": "Weather", "version": "2.1.0"},
 }  # fmt: skip
 _NOT_ACCEPTABLE: Final = "Not Acceptable: Client must accept both application/json and text/event-stream"
 
@@ -38,9 +39,9 @@ def _error(code: int, message: str, status: int = 200, id: Any = "server-error")
 
 _GRAPHQL: Final = "GraphQL operations must contain a non-empty `query` or a `persistedQuery` extension."
 _FAULT: Final = (
-    '<?xml version="1.0"?><methodResponse><fault><value><struct><member><name>faultCode</name><value><int>1</int></value>'
-    "</member><member><name>faultString</name><value><string>syntax error: line 1, column 0</string></value></member>"
-    "</struct></value></fault></methodResponse>"
+    '<?xml version="1.0"?><methodResponse><fault><value><struct><member><name>faultCode</name><value><int>1</int>'
+    "</value></member><member><name>faultString</name><value><string>syntax error: line 1, column 0</string>"
+    "</value></member></struct></value></fault></methodResponse>"
 )
 _SOAP: Final = (
     '<?xml version="1.0"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body><soap:Fault>'
@@ -73,7 +74,8 @@ _DIRECT: Final = "directly"
 MCP: Final = (
     Contact("An MCP server that wants an event stream.", _mcp(_error(-32000, _NOT_ACCEPTABLE, 406)),
             "MCP server already: Weather 2.1.0", _DIRECT, "http://<host>/mcp"),
-    Contact("An MCP server that wants a session.", _mcp(_error(-32000, "Bad Request: Missing session ID", 400), stream=True),
+    Contact("An MCP server that wants a session.",
+            _mcp(_error(-32000, "Bad Request: Missing session ID", 400), stream=True),
             "MCP server already: Weather 2.1.0", _DIRECT, "http://<host>/mcp"),
     Contact("An MCP server that is not initialized.", _mcp(_error(-32002, "Server not initialized")),
             "MCP server already: Weather 2.1.0", _DIRECT, "http://<host>/mcp"),
@@ -127,7 +129,8 @@ SOCKETS: Final = (
             "WebSocket", "HTTP", "http://<host>/websocket"),
     Contact("A WebSocket whose POST is not allowed.", Http(lambda _: html("Method Not Allowed", 405), socket=True),
             "WebSocket", "HTTP", "http://<host>/api/current"),
-    Contact("JSON-RPC by lines.", greeting(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\r\n',
+    Contact("JSON-RPC by lines.",
+            greeting(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\r\n',
                                            waits=True),
             "JSON-RPC without HTTP", "HTTP", "http://<host>/"),
     Contact("JSON-RPC 1.0 without an end of lines.", greeting(b'{"id":"echo","method":"echo","params":[]}'),
@@ -136,7 +139,8 @@ SOCKETS: Final = (
     Contact("A build server.", Raw(_content_length_alone), "Content-Length", "HTTP", "http://<host>/"),
     Contact("An SSH server.", greeting(b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n"), "SSH-2.0-OpenSSH_9.2p1",
             "backend.url", "http://<host>/"),
-    Contact("A mail server.", greeting(b"220 mail.example.com ESMTP Postfix\r\n", b"502 5.5.2 Error: command not recognized\r\n"),
+    Contact("A mail server.",
+            greeting(b"220 mail.example.com ESMTP Postfix\r\n", b"502 5.5.2 Error: command not recognized\r\n"),
             "220 mail.example.com ESMTP Postfix", "backend.url", "http://<host>/"),
     Contact("A database.", greeting(b"J\x00\x00\x00\n8.0.36\x00\x08\x00\x00\x00abcdefgh\x00mysql_native_password\x00"),
             "mysql_native_password", "backend.url", "http://<host>/"),

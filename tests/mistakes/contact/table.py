@@ -16,6 +16,7 @@ from tests.mistakes.mistake import Told
 from tests.tls import Authority
 
 ROWS: Final[tuple[Contact, ...]] = (*other_protocols.ROWS, *in_front.ROWS, *addresses.ROWS)
+PAGE: Final = Path(__file__).parents[3] / "docs" / "first-contact.md"
 MOST_MISLEAD: Final = 4
 LEAST_REMEDIES: Final = 85
 """Of 100 rows."""

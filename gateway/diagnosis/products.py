@@ -1,0 +1,165 @@
+"""Find out what else answers at an address: an MCP server, a WebSocket, another protocol, a known product."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from gateway.diagnosis.said import quoted, text_of
+from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble
+from gateway.text import printable
+
+_NO_HTTP: Final = re.compile("no HTTP|the connection ended before the answer")
+_ABOUT_METHOD: Final = re.compile(
+    r"error -32601\b|-32700\b|\b(?:method|procedure|function|command)\b|not found|not supported|unknown|no such",
+    re.IGNORECASE,
+)
+_INITIALIZE: Final = {
+    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "jsonrpc-mcp-gateway", "version": "0"},
+}  # fmt: skip
+_ETHEREUM: Final = (
+    "Save the OpenRPC document of the Ethereum API (execution-apis), and set {listing}.dialect: static and "
+    "{listing}.file."
+)
+_IN_A_FILE: Final = "Describe its methods in a file: {listing}.dialect: static and {listing}.file (docs/listings.md)."
+
+
+class _Product(NamedTuple):
+    """Hold a question that one product answers, what its result says, and the next step."""
+
+    method: str
+    name: Callable[[Any], str]
+    next: str
+
+
+_PRODUCTS: Final = (
+    _Product("web3_clientVersion", lambda found: f"the Ethereum node {found}", _ETHEREUM),
+    _Product("rpc_modules", lambda found: f"a node with the modules {', '.join(found)}", _ETHEREUM),
+    _Product("getnetworkinfo", lambda found: f"a node of Bitcoin's kind, {found['subversion']}", _IN_A_FILE),
+    _Product("JSONRPC.Version", lambda found: f"Kodi, API {found['version']['major']}",
+             "Let it answer JSONRPC.Introspect: it may be off, or blocked by a proxy."),
+    _Product("apiinfo.version", lambda found: f"Zabbix {found}",
+             f"Log in as docs/credentials.md shows for Zabbix. {_IN_A_FILE}"),
+    _Product("aria2.getVersion", lambda found: f"aria2 {found['version']}", "Update it to 1.18 or later."),
+)  # fmt: skip
+
+
+def not_http(trouble: Trouble) -> Question | None:
+    """Find a port that speaks something else than HTTP, and show what it sends."""
+    step = trouble.calls[0].answer if trouble.steps else None
+    if step is None or step.http is not None or trouble.settings.backend.proxy or not _NO_HTTP.search(step.summary):
+        return None
+    other = f"Set {trouble.knob} to the JSON-RPC endpoint, over HTTP."
+
+    async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
+        text = (await elsewhere.first_bytes(trouble.url)).decode("utf-8", "replace").strip()
+        line = "".join(mark if mark.isprintable() else " " for mark in printable(text.partition("\r\n")[0]))
+        said = quoted(" ".join(line.split()))
+        if not text:
+            return None
+        if "content-length:" in text[:200].lower():
+            cause = f"It speaks JSON-RPC with Content-Length, as language servers do, without HTTP ({said})."
+        elif text.lstrip()[:1] == "{":
+            cause = f"It speaks JSON-RPC without HTTP, on a plain socket ({said})."
+        else:
+            cause = f"It does not speak HTTP: it sends {said}."
+        return Diagnosis(cause, other)
+
+    return ask
+
+
+def mcp_server(trouble: Trouble) -> Question | None:
+    """Find an MCP server, which has no need of us."""
+    http = trouble.http
+    if (
+        http is None
+        or http.status in (401, 404, 407)
+        or not (trouble.speaks_json_rpc or http.status in (400, 405, 406))
+    ):
+        return None
+
+    async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
+        found = await elsewhere.result(trouble.url, "initialize", _INITIALIZE)
+        if not isinstance(found, dict) or "protocolVersion" not in found:
+            return None
+        info = found.get("serverInfo")
+        name = f"{info.get('name')} {info.get('version')}" if isinstance(info, dict) else "without a name"
+        return Diagnosis(
+            f"It is an MCP server already: {name}.", "Connect the client to it directly, without this gateway."
+        )
+
+    return ask
+
+
+def websocket(trouble: Trouble) -> Question | None:
+    """Find a WebSocket, whatever it answers to POST."""
+    http = trouble.http
+    if (
+        http is None
+        or trouble.speaks_json_rpc
+        or http.status not in (400, 404, 405, 426)
+        or trouble.settings.backend.proxy
+    ):
+        return None
+
+    async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
+        if http.status != 426 and not await elsewhere.opens_websocket(trouble.url):
+            return None
+        step = f"Set {trouble.knob} to an HTTP address of the service: a WebSocket cannot be reached yet."
+        return Diagnosis(f"It is a WebSocket (HTTP {http.status} to POST).", step)
+
+    return ask
+
+
+def web_api(trouble: Trouble) -> Question | None:
+    """Find an API of another form in JSON: its document by OpenAPI, else its own words."""
+    http = trouble.http
+    json = http is not None and ("json" in http.content_type or http.start.lstrip()[:1] == b"{")
+    if http is None or not json or trouble.speaks_json_rpc or http.status in (401, 403, 429) or http.status >= 500:
+        return None
+
+    async def ask(elsewhere: Elsewhere) -> Diagnosis:
+        document = await elsewhere.openapi(trouble.url)
+        endpoint = f"set {trouble.knob} to the JSON-RPC endpoint"
+        if document is not None:
+            step = f"For a REST API use a program that makes tools of OpenAPI; else {endpoint}."
+            return Diagnosis(f"It is a REST API: its OpenAPI document is {document}.", step)
+        said = f"HTTP {http.status}: {quoted(text_of(http))}"
+        cause = f"It answers in JSON as a REST API does, not as JSON-RPC ({said})."
+        return Diagnosis(cause, f"S{endpoint[1:]}; if this is one, describe its methods in a file (docs/listings.md).")
+
+    return ask
+
+
+def refuses_all(trouble: Trouble) -> Diagnosis | None:
+    """Find one error for all questions, which is about something else than the method."""
+    texts = {step.answer.summary for step in trouble.calls if step.answer.error}
+    if len(texts) != 1 or len(trouble.calls) < 2 or not trouble.speaks_json_rpc:
+        return None
+    said = texts.pop()
+    if _ABOUT_METHOD.search(said):
+        return None
+    if "Odoo Server Error" in said:
+        return Diagnosis(f"This is Odoo: {said}.", "Set what each call needs, as docs/credentials.md shows for Odoo.")
+    message = said.partition(": ")[2]
+    return Diagnosis(f"It refuses every question: {message}.", "Mend that at the service, or send what it asks for.")
+
+
+def product(trouble: Trouble) -> Question | None:
+    """Find a product that says its name, and has no listing."""
+    if not trouble.speaks_json_rpc or trouble.settings.backend.listing.dialect == "custom":
+        return None
+
+    async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
+        results = await asyncio.gather(*(elsewhere.result(trouble.url, one.method) for one in _PRODUCTS))
+        for one, found in zip(_PRODUCTS, results, strict=True):
+            try:
+                name = one.name(found) if found else ""
+            except (KeyError, TypeError):  # another product's method of this name
+                continue
+            if name:
+                step = one.next.format(listing=trouble.settings.knob("backend.listing"))
+                return Diagnosis(f"It is {name}: it speaks JSON-RPC, and has no listing that can be read.", step)
+        return None
+
+    return ask

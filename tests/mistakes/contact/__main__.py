@@ -1,0 +1,42 @@
+"""``python -m tests.mistakes.contact`` writes docs/first-contact.md: what each row was told."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from tests.mistakes.contact.table import PAGE, Verdict, judged
+from tests.troubleshooting.page import FINGERPRINT
+
+HEAD = """# First contact
+
+Where a first URL leads, and what `check` says of it. `python -m tests.mistakes.contact` makes this page: it starts
+a server for each row, at 127.0.0.1:8000 in the texts. [troubleshooting.md](troubleshooting.md) has real programs.
+
+| what is there | cause | next |
+|---|---|---|
+"""
+
+
+def shown(text: str) -> str:
+    """Return a text for a table, the same in each run."""
+    text = FINGERPRINT.sub("5F:1D:…:A9", re.sub(r"127\.0\.0\.1:\d{4,5}", "127.0.0.1:8000", text))
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def page(verdicts: list[Verdict]) -> str:
+    """Return the page. Rows that differ in nothing but the path are one."""
+    rows: dict[tuple[str, str], str] = {}
+    for verdict in verdicts:
+        said = dict(re.findall(r"^(cause|next) +(.*)$", verdict.told.text, re.MULTILINE))
+        if not said:
+            continue
+        cause, step = map(shown, said.values())
+        rows.setdefault(
+            (re.sub(r"but /\S+ is", "but … is", cause), re.sub(r"8000/\S+$", "8000/…", step)), verdict.row.name
+        )
+    return HEAD + "".join(f"| {name} | {cause} | {step} |\n" for (cause, step), name in rows.items())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(asyncio.run(judged())), encoding="utf-8")
