@@ -16,7 +16,7 @@ _QUOTED: Final = 120
 _BEFORE: Final = 16
 """Of these, characters before the words that told the cause."""
 _LEVELS: Final = 5
-_TAG: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_TAG: Final = re.compile(r"<(?:script|style)\b.*?</(?:script|style)>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _PHP: Final = re.compile(r"(?:PHP )?(Warning|Notice|Deprecated|Fatal error|Parse error): ")
 _CODINGS: Final = {"br": "brotli", "zstd": "zstd", "compress": "compress"}
 _JSON_TYPES: Final = re.compile(r"application/json-rpc|application/jsonrequest")
@@ -25,46 +25,44 @@ _JSON_TYPES: Final = re.compile(r"application/json-rpc|application/jsonrequest")
 class _Rule(NamedTuple):
     """Hold the statuses and the words, of headers or body, that tell a cause. {said} quotes the words."""
 
-    statuses: tuple[int, ...]
     words: re.Pattern[str]
     cause: str
     next: str
-
-
-def _rule(words: str, cause: str, step: str, *statuses: int) -> _Rule:
-    return _Rule(statuses, re.compile(words, re.IGNORECASE), cause, step)
+    statuses: tuple[int, ...] = ()
 
 
 _ENDPOINT: Final = "Set {knob} to the JSON-RPC endpoint, if it has one."
 _HEADER: Final = "Set {credentials}.mode: static, and the header in {credentials}.send.headers."
 _RULES: Final = (
-    _rule(r"mcp-session-id|missing session id|client must accept .{0,40}text/event-stream",
+    _Rule(re.compile(r"(?i)mcp-session-id|missing session id|client must accept .{0,40}text/event-stream"),
           "It is an MCP server already ({said}).", "Connect the client to it directly, without this gateway."),
     # What stands in front.
-    _rule(r"cf-mitigated: challenge|server: cloudflare.*(?:Just a moment|Checking your browser)",
+    _Rule(re.compile(r"(?i)cf-mitigated: challenge|server: cloudflare.*(?:Just a moment|Checking your browser)"),
           "Cloudflare, in front of it, asks for a browser (HTTP {status}).",
-          "Let this machine through Cloudflare without a challenge, or use an address behind it.", 403, 429, 503),
-    _rule(r"server: cloudflare.*blocked", "Cloudflare, in front of it, refuses this machine ({said}).",
-          "Allow this machine at Cloudflare, or use an address behind it.", 403),
-    _rule(r"proxy-authenticate: |proxy authentication", "{proxy} wants a login (HTTP 407).", "{proxy_step}", 407),
-    _rule(r"ALLOWED_HOSTS|HTTP_HOST|invalid host|host ?name was unrecognized|host whitelist|misdirected",
+          "Let this machine through Cloudflare without a challenge, or use an address behind it.", (403, 429, 503)),
+    _Rule(re.compile(r"(?i)server: cloudflare.*blocked"), "Cloudflare, in front of it, refuses this machine ({said}).",
+          "Allow this machine at Cloudflare, or use an address behind it.", (403,)),
+    _Rule(re.compile(r"(?i)proxy-authenticate: |proxy authentication"),
+          "{proxy} wants a login (HTTP 407).", "{proxy_step}", (407,)),
+    _Rule(re.compile(r"(?i)ALLOWED_HOSTS|HTTP_HOST|invalid host|host ?name was unrecog|host whitelist|misdirected"),
           "It does not know the name of its host ({said}).",
-          "Set {knob} to a name that it knows, or add this one to those that it allows.", 400, 403, 421),
-    _rule(r"csrf|xsrf|\breferer|\borigin (?:is )?(?:not allowed|denied|invalid|mismatch)|x-requested-with"
-          r"|missing (?:http )?header|header [\w-]{1,40} (?:is )?(?:missing|required)",
-          "It wants a header that is not sent ({said}).", _HEADER, 400, 403, 419),
-    _rule(r"\bip\b.{0,60}\b(?:not allowed|not in|blocked|denied)|(?:allow ?list|whitelist)",
-          "It refuses the address of this machine ({said}).", "Allow this machine at the service.", 401, 403),
+          "Set {knob} to a name that it knows, or add this one to those that it allows.", (400, 403, 421)),
+    _Rule(re.compile(r"(?i)csrf|xsrf|\breferer|\borigin (?:is )?(?:not allowed|denied|invalid|mismatch)"
+          r"|x-requested-with|missing (?:http )?header|header [\w-]{1,40} (?:is )?(?:missing|required)"),
+          "It wants a header that is not sent ({said}).", _HEADER, (400, 403, 419)),
+    _Rule(re.compile(r"(?i)\bip\b.{0,60}\b(?:not allowed|not in|blocked|denied)|(?:allow ?list|whitelist)"),
+          "It refuses the address of this machine ({said}).", "Allow this machine at the service.", (401, 403)),
     # Other protocols, and other forms of JSON.
-    _rule(r"grpc-status: ", "It speaks gRPC.", _ENDPOINT),
-    _rule(r"<methodResponse", "It speaks XML-RPC.", _ENDPOINT),
-    _rule(r"<[\w-]+:Envelope|<Envelope|schemas\.xmlsoap\.org", "It speaks SOAP.", _ENDPOINT),
-    _rule(r"graphql|must provide query string|\"locations\": ?\[", "It speaks GraphQL.", _ENDPOINT),
-    _rule(r"\"openapi\": ?\"3|\"swagger\": ?\"2", "It is an OpenAPI document, of a REST API.",
+    _Rule(re.compile(r"(?i)grpc-status: "), "It speaks gRPC.", _ENDPOINT),
+    _Rule(re.compile(r"(?i)<methodResponse"), "It speaks XML-RPC.", _ENDPOINT),
+    _Rule(re.compile(r"(?i)<[\w-]+:Envelope|<Envelope|schemas\.xmlsoap\.org"), "It speaks SOAP.", _ENDPOINT),
+    _Rule(re.compile(r"(?i)graphql|must provide query string|\"locations\": ?\["), "It speaks GraphQL.", _ENDPOINT),
+    _Rule(re.compile(r"(?i)\"openapi\": ?\"3|\"swagger\": ?\"2"), "It is an OpenAPI document, of a REST API.",
           "For a REST API use a program that makes tools of OpenAPI; else set {knob} to the JSON-RPC endpoint."),
-    _rule(r"x-transmission-session-id: ", "It is Transmission, and wants its X-Transmission-Session-Id (HTTP 409).",
-          "Log in as docs/credentials.md shows for Transmission.", 409),
-    _rule(r"\"arguments\": ?\{.*\"result\": ?\"|\"result\": ?\"[^\"]*\".*\"arguments\": ?\{",
+    _Rule(re.compile(r"(?i)x-transmission-session-id: "),
+          "It is Transmission, and wants its X-Transmission-Session-Id (HTTP 409).",
+          "Log in as docs/credentials.md shows for Transmission.", (409,)),
+    _Rule(re.compile(r"(?i)\"arguments\": ?\{.*\"result\": ?\"|\"result\": ?\"[^\"]*\".*\"arguments\": ?\{"),
           "It is Transmission before 4.1, which does not speak JSON-RPC.", "Update it to 4.1 or later."),
 )  # fmt: skip
 
