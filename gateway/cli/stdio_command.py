@@ -127,6 +127,7 @@ async def serve_client(
     """Serve one client on two descriptors until it ends its side, stops reading, or ``stop`` is set."""
     secrets, files, mount = read_secrets(settings.server.secret_file), await ServiceFiles.read(settings), Mount()
     service = await Service.build(settings, files, MemoryStore(), secrets, mount=mount)
+    service.discovery.explain_with(service.explain, tell_callers=True)  # the client is the operator's own
     service.start()
     longest = settings.server.max_body
     writer = LineWriter(outgoing)

@@ -144,6 +144,7 @@ def _values_in(answer: Answer, login: Login, id: str | int) -> dict[str, str | i
     result, reason = _result_of(answer, id)
     document = {
         "result": result,
+        "message": _message_of(answer),
         "cookies": _cookies_of(answer),
         "headers": {name.lower(): value for name, value in answer.headers.items()},
     }
@@ -160,6 +161,14 @@ def _values_in(answer: Answer, login: Login, id: str | int) -> dict[str, str | i
             )
         found[name] = value
     return found
+
+
+def _message_of(answer: Answer) -> Any:
+    """Return the whole response: FortiManager's session stands beside its result."""
+    try:
+        return jsonrpc.decode(answer.body.strip())
+    except ValueError:
+        return None
 
 
 def _result_of(answer: Answer, id: str | int) -> tuple[Any, str]:

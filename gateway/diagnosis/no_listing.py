@@ -51,15 +51,16 @@ async def diagnose(trouble: Trouble, elsewhere: Elsewhere) -> Diagnosis:
     return trouble.clean(_not_json_rpc(trouble))
 
 
-def known_diagnosis(trouble: Trouble | None) -> dict[str, dict[str, str]]:
-    """Return what :func:`diagnose` finds without a request, as a member of a problem in ``/status``; else nothing."""
+def known_diagnosis(trouble: Trouble | None) -> dict[str, str]:
+    """Return ``cause`` and ``next`` that :func:`diagnose` finds without a request, for the log and ``/status``."""
     if trouble is None:
         return {}
-    found = next(found for rule in (*_RULES, _not_json_rpc) if (found := rule(trouble)) is not None)
+    rules = (rule for rule in (*_RULES, _not_json_rpc) if rule is not mcp_server)  # it would ask nearly all
+    found = next(found for rule in rules if (found := rule(trouble)) is not None)
     if not isinstance(found, Diagnosis):
         return {}
     found = trouble.clean(found)
-    return {"diagnosis": {"cause": found.cause, "next": found.next}}
+    return {"cause": found.cause, "next": found.next}
 
 
 def _no_credential(trouble: Trouble) -> Diagnosis | None:

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -94,7 +94,8 @@ class Refresher:
     :class:`~gateway.discovery.discovery.Discovery`. ``publish`` gives a view another catalog, and returns whether its
     tools changed. ``listings`` are those of callers, to build catalogs of after a reload. ``problem`` is why the last
     refresh of any view brought nothing; ``ended`` counts those that brought a listing (``ok``), and the others
-    (``failed``)."""
+    (``failed``). ``explain`` returns ``cause`` and ``next`` of a failure as far as they are known; ``tells_callers``
+    shows them to callers, who are the operator then."""
 
     _fetch: Callable[[Caller], Awaitable[Listing]]
     _catalogs: Catalogs
@@ -107,6 +108,8 @@ class Refresher:
     listings: Listings = field(default_factory=Listings)
     problem: Problem = field(default_factory=lambda: Problem("the first listing has not come yet", time_after()))
     ended: Counter[str] = field(default_factory=Counter)
+    explain: Callable[[Exception], Mapping[str, str]] = lambda _: {}
+    tells_callers: bool = False
 
     def start(self, entry: ViewState, caller: Caller) -> asyncio.Task[None]:
         """Return the refresh under way, or start one."""
@@ -143,17 +146,17 @@ class Refresher:
                 if len(catalog.tools) >= LARGE:
                     COLLECTOR.freeze()
         except NoListing as error:
-            entry.record_failure(error, [str(step) for step in error.steps], began, self._clock())
+            self._record_failure(entry, error, [str(step) for step in error.steps], began)
             if error.denied and (self._uses_callers_token or not entry.view.is_shared):
                 refusal = listing_refusal_error(entry.view, error, uses_callers_token=self._uses_callers_token)
                 entry.record_refusal(caller, refusal, self._clock())
         except GatewayError as error:
-            entry.record_failure(error, [error.message], began, self._clock())
+            self._record_failure(entry, error, [error.message], began)
             if error.refuses and error.status < 500:
                 entry.record_refusal(caller, error, self._clock())
         except Exception as error:
             log.exception("listing failed unexpectedly")
-            entry.record_failure(error, ["an unexpected failure, which the log has"], began, self._clock())
+            self._record_failure(entry, error, ["an unexpected failure, which the log has"], began)
         else:
             if self._accepts(entry, catalog):
                 self._record(entry, listing, catalog, (time.perf_counter() - started) * 1000)
@@ -161,6 +164,12 @@ class Refresher:
             entry.refresh_task = None
             self._note(entry, rebuilds)
             self.first_attempt_over.set()
+
+    def _record_failure(self, entry: ViewState, error: Exception, steps: list[str], began: float) -> None:
+        known = self.explain(error)
+        if self.tells_callers:
+            entry.unavailable = f"{known.get('cause', steps[0])} {known.get('next', 'Run `check`.')}"
+        entry.record_failure(error, steps, began, self._clock(), known)
 
     def _note(self, entry: ViewState, rebuilds: bool) -> None:
         """Say how a refresh ended, and count it if it asked the backend. What the backend denies to one caller is no

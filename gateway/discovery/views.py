@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
@@ -42,7 +42,6 @@ _RETRY_AFTER: Final = 5
 _AWAY: Final = 1.0
 """Seconds from one attempt to the next while nobody answers for the backend, so that it is found soon after its
 return."""
-_LOGGED: Final = 5
 _LOGGED_AGAIN: Final = 60
 """Failures in a row, of which one is logged after the first few."""
 _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
@@ -166,6 +165,7 @@ class ViewState:
     refreshed_at: float = 0.0
     retry_at: float = 0.0
     failures: int = 0
+    unavailable: str = _UNAVAILABLE
     shrunk_since: float | None = None
     previous: Catalog | None = None
     previous_until: float = 0.0
@@ -223,17 +223,22 @@ class ViewState:
             entry.catalog = entry.previous = None
         return entry
 
-    def record_failure(self, failure: Exception, steps: list[str], began: float, now: float) -> None:
-        """Record a refresh that failed, from ``began`` to ``now``, and when the next may start. The catalog stays."""
+    def record_failure(
+        self, failure: Exception, steps: list[str], began: float, now: float, known: Mapping[str, str]
+    ) -> None:
+        """Record a refresh that failed, from ``began`` to ``now``, and when the next may start. The catalog stays.
+        ``known`` may have the ``cause`` and what to do ``next``. The same failure is logged once, and then rarely."""
         self.failure = failure.with_traceback(None)  # its frames hold the credential
-        self.failure_reason = "; ".join(steps)
+        reason = "; ".join(steps)
+        is_new, self.failure_reason = reason != self.failure_reason or not self.failures, reason
         self.refusal = None
         self.failures += 1
         away = isinstance(failure, NoListing) and failure.away
         self.retry_at = max(now, began + _AWAY) if away else now + retry_delay(self.failures)
-        if self.failures <= _LOGGED or self.failures % _LOGGED_AGAIN == 0:
+        if is_new or self.failures % _LOGGED_AGAIN == 0:
             served = "nothing" if self.catalog is None else "the last good listing"
-            log.warning("listing failed", steps=steps, serving=served, attempts=self.failures, next="run check")
+            said = {"steps": steps, "next": "run check", **known}
+            log.warning("listing failed", serving=served, attempts=self.failures, **said)
 
     def record_refusal(self, caller: Caller, error: GatewayError, now: float) -> None:
         """Record the backend's refusal. Forget the catalog at once, however fresh: the caller may not see it."""
@@ -254,7 +259,7 @@ class ViewState:
         return refusal is not None and now < refusal.until and refusal.token == listing_token(caller)
 
     def unavailable_error(self, now: float) -> CatalogUnavailable:
-        return CatalogUnavailable(_UNAVAILABLE, retry_after=max(1, round(self.retry_at - now + 0.5)))
+        return CatalogUnavailable(self.unavailable, retry_after=max(1, round(self.retry_at - now + 0.5)))
 
     def check_refusal(self, caller: Caller, now: float) -> None:
         """Raise the refusal that holds for this caller, if there is one."""

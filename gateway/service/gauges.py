@@ -6,8 +6,6 @@ from typing import Any
 
 from gateway.auth.jwks import MAX_STALE
 from gateway.concurrency.background import describe_problems
-from gateway.diagnosis.no_listing import known_diagnosis
-from gateway.diagnosis.trouble import Trouble
 from gateway.service.mount import Mount
 from gateway.service.service import Service
 from gateway.telemetry.cells import Key
@@ -55,9 +53,8 @@ def service_status(service: Service, mount: Mount) -> dict[str, Any]:
     discovery, settings = service.discovery, service.settings
     catalog, issuers, breaker = discovery.current(), service.auth.issuers, service.learned.gate.breaker
     listing, lack = discovery.problems
-    has_token = settings.auth.anonymous == "none"  # where callers' own tokens fetch listings
-    known = known_diagnosis(Trouble.of(settings, listing.error, service.secrets, has_token=has_token))
-    failed = [one | known for one in describe_problems([listing])]
+    known = service.explain(listing.error)
+    failed = [one | ({"diagnosis": known} if known else {}) for one in describe_problems([listing])]
     of_issuers = (keys.problem for keys in issuers.keys.values())
     return {
         "name": service.name,

@@ -22,6 +22,8 @@ from gateway.config.service_files import ServiceFiles, backend_tls
 from gateway.credentials import build_credentials, credential_faults, credential_modes
 from gateway.credentials.contract import Credential
 from gateway.credentials.grants import BackendEndpoint, TokenClient
+from gateway.diagnosis.no_listing import known_diagnosis
+from gateway.diagnosis.trouble import Trouble
 from gateway.discovery import shared_listing, subscriptions
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.tool_search import SEARCH_CATALOG, builtin_tools
@@ -249,7 +251,13 @@ class Service:
         )
         discovery.before_publish = self._prepare_pages
         discovery.languages = self.access.languages
+        discovery.explain_with(self.explain)
         return discovery
+
+    def explain(self, failure: Exception | None) -> dict[str, str]:
+        """Return ``cause`` and ``next`` of a failed listing, as far as they are known without a further request."""
+        has_token = self.settings.auth.anonymous == "none"  # where callers' own tokens fetch listings
+        return known_diagnosis(Trouble.of(self.settings, failure, self.secrets, has_token=has_token))
 
     def _invocation(self, credential: Credential) -> Invocation:
         backend = self.settings.backend

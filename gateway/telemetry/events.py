@@ -158,7 +158,7 @@ EVENTS: Final = (
     Event("no notifications of changed tools", "warning", "reason", "`stdio` could not open its stream."),
     # Listings
     Event("listing refreshed", "info", "dialect tools quarantined changed ms", "The service was listed."),
-    Event("listing failed", "warning", "steps next serving attempts", "Run `check`, which explains each step."),
+    Event("listing failed", "warning", "steps cause next serving attempts", "Run `check`, which explains each step."),
     Event("listing failed unexpectedly", "error", "exc_info", "Report it."),
     Event("first tools", "debug", "tools more_tools", "The tools of the first listing."),
     Event("tools changed", "info", "new more_new gone more_gone", "Clients are told."),

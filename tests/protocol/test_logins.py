@@ -177,6 +177,19 @@ async def test_a_login_may_have_a_path_and_a_cookie_and_headers_that_need_nothin
     assert {one.headers["X-App"] for one in (first, *others)} == {"gateway"}
 
 
+async def test_a_session_may_stand_beside_the_result_and_go_into_each_message(service: LoginService) -> None:
+    service.on("exec", Body(b'{"id":1,"result":[{"status":{"code":0}}],"session":"nT1+s/session=="}'))
+    service.on("rpc.discover", result(openrpc(METHODS)))
+    service.on("add", result({"sum": 5}))
+    login = "{method: exec, params: [{user: '{user}', passwd: '{password}'}], find: {session: $.message.session}}"
+    send = "{message: {session: '{session}'}}"
+    knobs = f"backend.credentials={{mode: login, user: u, password: p4ssword, login: {login}, send: {send}}}"
+    async with front(service.url, knobs) as gateway:
+        assert (await gateway.call("modern", "add", SUM)).value == {"sum": 5}
+    sent = [one.json.get("session") for one in service.requests if one.json]
+    assert sent == [None, *["nT1+s/session=="] * (len(sent) - 1)]
+
+
 UNUSABLE: Final = {
     "no result": (result({"session": None}), "no text or integer at $.result.session"),
     "not let in": (result({"session": False}), "no text or integer at $.result.session"),
