@@ -130,8 +130,8 @@ class Login(Document):
     )
     find: dict[Annotated[str, AfterValidator(_value_name)], JsonPath] = Field(
         description="Names for the values in its answer, each with a JSONPath (RFC 9535), for send to use. $.result is "
-        "the result, $.message all of the JSON, $.cookies has the cookies by name, $.headers the headers by lower-case name: "
-        "{session: $.result[1]}, {sid: $.cookies._session_id}. A login without one of them is refused.",
+        "the result, $.message all of the JSON, $.cookies has the cookies by name, $.headers the headers by lower-case "
+        "name: {session: $.result[1]}, {sid: $.cookies._session_id}. A login without one of them is refused.",
         min_length=1,
     )
     expired: Annotated[
