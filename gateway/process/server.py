@@ -81,7 +81,7 @@ class Server:
         """Build the services, and the admin port if ``admin``. Another server passes requests to :attr:`handler`."""
         server = self.settings.server
         self._secrets = read_secrets(server.secret_file)
-        self.handler = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
+        self.handler = PublicHandler(AddressReader(server.trusted_proxies), self._origins(), server.shown_page)
         await self._open_store()
         try:
             await self.reload(self.settings)

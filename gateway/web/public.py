@@ -36,6 +36,7 @@ from gateway.telemetry import record as records
 from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.record import RECORD, Record
 from gateway.telemetry.trace_context import PARENT, trace_of_http
+from gateway.web import pages
 from gateway.web.card import CARD, CARD_TYPE, CATALOG, CATALOG_TYPE, catalog
 from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown, raw_refusal
 from gateway.web.mcp import EventStream
@@ -73,9 +74,10 @@ class PublicHandler:
     attributes may be assigned at any time (reload); a running request keeps the service that it began with.
     """
 
-    def __init__(self, addresses: AddressReader, origins: Origins) -> None:
+    def __init__(self, addresses: AddressReader, origins: Origins, page: str = "off") -> None:
         self.addresses = addresses
         self.origins = origins
+        self.page = page
         self.sites: Mapping[str, Site] = {}
 
     def __repr__(self) -> str:
@@ -125,6 +127,8 @@ class PublicHandler:
         response: Response | StreamedResponse | None
         try:
             response = self._document(exchange.request, exchange.path) or self._guard(exchange, site)
+            if response is None and exchange.request.method != "POST":
+                response = self._page(exchange, site)
             if response is None:
                 if site is None:
                     raise NotFound("Not found")
@@ -165,6 +169,19 @@ class PublicHandler:
                 return site.card.body, CARD_TYPE
         cards = [site.card for site in self.sites.values() if site.card is not None]
         return (partial(catalog, cards) if cards and path == CATALOG else None), CATALOG_TYPE
+
+    def _page(self, exchange: Exchange, site: Site | None) -> Response | None:
+        """Return what is part of the pages and of no service: their files, ``/`` of several services, and the way to a
+        service's page from its name alone."""
+        path = exchange.path
+        if self.page == "off":
+            return None
+        if path.startswith(pages.STATIC):
+            return pages.asset(path)
+        if site is None:
+            return pages.index(path, self.sites.values(), self.page) if path == "/" else None
+        is_name = site.mount and path == site.mount
+        return Response(status=308, headers={"Location": f"{site.name}/"}) if is_name else None
 
     def _guard(self, exchange: Exchange, site: Site | None) -> Response | None:
         """Refuse foreign hosts and origins, answer preflights, and note which origin may read the answer (CORS)."""
