@@ -48,7 +48,7 @@ class ListenerTls(Section):
         return self
 
 
-class AdminPage(Section):
+class AdminPageSettings(Section):
     """Who sees the page of the admin port, and may use its buttons, besides browsers on this machine."""
 
     networks: tuple[str, ...] = knob((), "Networks (CIDR) whose browsers may, besides loopback.")
@@ -57,6 +57,8 @@ class AdminPage(Section):
     @field_validator("networks", "hosts")
     @classmethod
     def _check_form(cls, texts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if "*" in texts:
+            raise ValueError("* would let any web page that a browser shows read this one (DNS rebinding)")
         return _checked_form("trusted_proxies" if info.field_name == "networks" else "allowed_hosts", texts)
 
 
@@ -103,7 +105,9 @@ class ServerSettings(Section):
         "any name until a token is accepted; or off. Absent: public where host is loopback and there is neither "
         "public_url nor trusted_proxies, else off.",
     )
-    admin_page: AdminPage = knob(AdminPage, "The page at / of the admin port, for people who run the gateway.")
+    admin_page: AdminPageSettings = knob(
+        AdminPageSettings, "The page at / of the admin port, for people who run the gateway."
+    )
     allowed_hosts: tuple[str, ...] = knob(
         (), 'Host names to accept besides loopback and public_url; ["*"] where a proxy in front checks them.'
     )

@@ -139,8 +139,8 @@ class ServicePage:
         if reason := self.unready():
             state, word = f"It is starting: {reason}.", "starting"
         elif trouble:
-            state, word = "Its methods cannot be listed now; tools that are known already stay.", "in trouble"
-            state = f"{state} {excerpt(trouble, 400)}" if self._is_local else state
+            why = f" ({excerpt(trouble, 400)})" if self._is_local else ""
+            state, word = f"Its methods cannot be listed now{why}. Tools that are known already stay.", "in trouble"
         else:
             state, word = "It answers.", "ready"
         about = info.members.get("description", "")

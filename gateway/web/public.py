@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
@@ -33,7 +34,7 @@ from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import JSON, Response, StreamedResponse
 from gateway.networks import AddressReader
 from gateway.telemetry import record as records
-from gateway.telemetry.logs import to_gateway_error
+from gateway.telemetry.logs import RequestLine, to_gateway_error
 from gateway.telemetry.record import RECORD, Record
 from gateway.telemetry.trace_context import PARENT, trace_of_http
 from gateway.web import pages
@@ -64,6 +65,9 @@ _CORS_HEADERS: Final = (
 _PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HOST: Final = re.compile(r"(?:[\w.~!$&'()*+,;=%-]+|\[[\w:.%-]+\])(?::[0-9]*)?")
 """Form of a Host header (RFC 9110 §7.2): programs differ about where the host of anything else is."""
+_CALLED: Final = ("mcp", "rest", "tool", "jsonrpc")
+REFUSED: Final[deque[RequestLine]] = deque(maxlen=100)
+"""The last requests that were refused before the service was asked, for the page of the admin port."""
 _EXPOSED: Final = "Mcp-Session-Id, X-Request-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
 
 
@@ -238,6 +242,8 @@ def _end(exchange: Exchange, error: BaseException | None) -> None:
         left = isinstance(error, ConnectionError | asyncio.CancelledError)
         record.note_outcome(records.CLIENT_CLOSED if left else InternalError.slug)
     records.end(record)
+    if record.outcome and not record.sent_at and record.surface in _CALLED and record.outcome != records.CLIENT_CLOSED:
+        REFUSED.append(record.line())
 
 
 def _complete(exchange: Exchange, site: Site | None, response: Response | StreamedResponse) -> None:
