@@ -34,17 +34,19 @@ const scenarios = {
   async axe({ urls }) {
     const found = [];
     for (const url of urls) {
+      const { context, page } = await open(url);
+      await page.evaluate(axe);
       for (const colorScheme of ["light", "dark"]) {
         for (const width of [320, 768, 1440]) {
-          const { context, page } = await open(url, { colorScheme, viewport: { width, height: 800 } });
-          await page.evaluate(axe);
+          await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+          await page.setViewportSize({ width, height: 800 });
           const { violations } = await page.evaluate(() => window.axe.run());
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
           const nodes = violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(", ")}`);
           if (nodes.length || wide > 0) found.push({ url, colorScheme, width, wide, nodes });
-          await context.close();
         }
       }
+      await context.close();
     }
     return found;
   },
@@ -86,9 +88,10 @@ const scenarios = {
       kept: await page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie].join()) };
   },
 
-  async call({ url, arguments: values, token = "", button = "Call" }) {
+  async call({ url, arguments: values, token = "", then = "", button = "Call" }) {
     const { page, faults } = await open(url);
     if (token) await giveToken(page, token);
+    if (then) await Promise.all([page.waitForFunction((old) => document.title !== old, await page.title()), page.click(then)]);
     const dialogs = [];
     page.on("dialog", (dialog) => { dialogs.push(dialog.message()); dialog.dismiss(); });
     await page.fill("#json", typeof values === "string" ? values : JSON.stringify(values));
