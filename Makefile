@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock page
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ observe: observe-services ## a gateway with Prometheus and Alertmanager, to look
 .PHONY: observe-services
 observe-services: $(VENV)/.dev
 	@bash tests/install.sh observe
+
+page: services ## first paint and size of the pages, and their pictures for docs/page (1 minute)
+	$(BIN)/python -m tests.page
 
 image: $(VENV)/.dev ## build the container image twice, look into it, and run it (2 minutes)
 	@bash tests/install.sh $(BIN)/python image

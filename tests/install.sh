@@ -22,7 +22,7 @@ quietly() {
 }
 
 # Programs of Debian's, each with the package that has it; a file stands for a package without a program.
-DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime i2pd:i2pd monerod:monero
+DEBIAN='aria2c:aria2 chromium:chromium deluge-web:deluge-web electrum:electrum faketime:faketime i2pd:i2pd monerod:monero
 mopidy:mopidy nginx:nginx-light prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager
 redis-server:redis-server slowhttptest:slowhttptest systemd-analyze:systemd transmission-daemon:transmission-daemon
 trytond:tryton-server'
@@ -142,6 +142,7 @@ install_npm_packages "$1" services/node & jobs+=($!)
 install_npm_packages "$1" authorization/node & jobs+=($!)
 install_npm_packages "$1" conformance & jobs+=($!)
 install_npm_packages "$1" compose & jobs+=($!)
+install_npm_packages "$1" page & jobs+=($!)
 install_python_packages "$1" services/flask2 & jobs+=($!)
 install_pure_flask_jsonrpc "$1" & jobs+=($!)
 if [ $# = 2 ]; then

@@ -102,6 +102,10 @@ class Access:
         elif not needed <= principal.scopes:
             raise self._insufficient_scope(needed)
 
+    def scopes_to_call(self, tool: Tool) -> tuple[str, ...]:
+        """Return all scopes that a call of the tool needs, as clients request them."""
+        return self.requested_scopes(self._call | tool.demand[1])
+
     def needs_token(self, tool: Tool, shared: Catalog | None) -> bool:
         """Return whether a call of the tool is refused without a token. ``shared`` is the catalog of such callers,
         which may lack the tool where each caller has a view."""

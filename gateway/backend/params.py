@@ -6,6 +6,7 @@ marked read-only or idempotent. For other tools the error says what to configure
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -46,6 +47,13 @@ class ParamStructures:
     def knows(self, binding: Binding) -> bool:
         """Return whether a method is called with one structure only."""
         return binding.structure_is_known or (binding.method, binding.endpoint) in self._learned
+
+    def params_of(self, binding: Binding, arguments: Mapping[str, Any]) -> ParamsValue:
+        """Return the params that a first attempt is sent with, for callers to see: the values of fixed arguments, which
+        are hidden from them, are "…". Raises :class:`InvalidArguments`."""
+        learned = None if binding.structure_is_known else self._learned.get((binding.method, binding.endpoint))
+        shown = replace(binding, fixed_arguments=dict.fromkeys(binding.fixed_arguments, "…"))
+        return build_params(shown, arguments, learned)
 
     def call_method(
         self,

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final
 
+from gateway import jsonrpc
 from gateway.catalog.names import NAME_RULES
 from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings.catalog import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
@@ -124,6 +125,7 @@ def _parts(word: str) -> Sequence[str]:
 
 
 _SHOWN: Final = 3
+_LEFT_OUT: Final = 500
 
 
 class Curation:
@@ -140,6 +142,20 @@ class Curation:
         if not self._include(method) or self._exclude(method):
             return False
         return not (self._hides_secrets and reveals_secret(method))
+
+    def hiding(self, method: str) -> tuple[str, str]:
+        """Return why a method is not offered, and the YAML that offers it."""
+        patterns = [pattern for pattern in self._settings.exclude if _matcher([pattern])(method)]
+        if patterns:
+            others = [pattern for pattern in self._settings.exclude if pattern not in patterns]
+            return f'hidden by catalog.exclude: "{patterns[0]}"', f"catalog:\n  exclude: {_flow(others)}"
+        if self._include(method):
+            return (
+                "hidden because its name says that it reveals a secret",
+                f"catalog:\n  exclude: {_flow(EXCLUDED[:1])}",
+            )
+        shown = [*self._settings.include, method]
+        return "hidden because no pattern of catalog.include matches", f"catalog:\n  include: {_flow(shown)}"
 
     def override_for(self, method: str) -> ToolOverride:
         """Return all overrides that match, merged knob by knob; later ones win."""
@@ -189,6 +205,31 @@ class Curation:
                     f'catalog.tools: "{pattern}" gives {len(offered)} methods one name; all but one get a suffix. '
                     "Put a * into the name; it becomes what the * of the pattern matches"
                 )
+
+
+def left_out(catalog: Catalog, settings: CatalogSettings, service: str) -> list[dict[str, str]]:
+    """Return the first methods that are not offered, each with the reason, the place, and the YAML that offers it.
+    ``service`` is the name of its settings, "" at the top level."""
+    curation, rows = Curation(settings), []
+    within = f"services:\n  {service}:\n" if service else ""
+
+    def add(name: str, why: str, yaml: str, at: str = "", remedy: str = "") -> None:
+        lines = yaml.splitlines()
+        text = within + "\n".join(f"    {line}" if within else line for line in lines) if lines else ""
+        rows.append({"name": name, "why": why, "yaml": text, "at": at, "remedy": remedy})
+
+    for method in catalog.quarantined[:_LEFT_OUT]:
+        named = jsonrpc.encode(method.name).decode()
+        schema = f"catalog:\n  tools:\n    {named}:\n      input_schema: {{type: object}}"
+        add(method.name, method.reason, "" if method.held_by_pin else schema, method.pointer, method.remedy)
+    for name in catalog.hidden[: _LEFT_OUT - len(rows)]:
+        add(name, *curation.hiding(name))
+    return rows
+
+
+def _flow(texts: Iterable[str]) -> str:
+    """Return a list of texts as YAML, which JSON is."""
+    return f"[{', '.join(jsonrpc.encode(text).decode() for text in texts)}]"
 
 
 def list_some(names: Sequence[str]) -> str:

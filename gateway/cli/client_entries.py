@@ -2,109 +2,21 @@
 
 import os
 import stat
-import sys
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable
 
-from gateway import jsonrpc
 from gateway.catalog.pins import replace_file
 from gateway.cli.jsonc import NotJson, read_jsonc, with_member, without_member
+from gateway.web.clients import Client, Entry, NotAdded
 
-Entry: TypeAlias = Mapping[str, Any]
 _HOW: Final = ("command", "args", "url", "httpUrl", "serverUrl")
 """Members that say how a client reaches a server. An entry has those of one way."""
-
-
-class NotAdded(Exception):
-    """Raised where an entry cannot be added to a file; the message says why."""
-
-
-@dataclass(frozen=True)
-class Client:
-    """Describe a client's usual ``file``, and its member with the entries. ``stdio`` and ``http`` are members beside
-    the command or the URL, None where the file accepts no such entry; ``login`` returns those for a client id."""
-
-    title: str
-    file: Callable[[], Path] | None
-    section: str = "mcpServers"
-    stdio: Entry | None = None
-    http: Entry | None = None
-    then: str = ""
-    instead_of_http: str = ""
-    is_toml: bool = False
-    login: Callable[[str], Entry] | None = None
-
-    def entry(self, command: tuple[str, ...], url: str | None, client_id: str | None = None) -> Entry:
-        """Return the entry that starts ``command``, or connects to ``url``. Raises :class:`NotAdded`."""
-        if url is not None and self.http is None:
-            raise NotAdded(self.instead_of_http)
-        if client_id is not None and (url is None or self.login is None):
-            raise NotAdded("--client-id needs --http, and a --client whose file has a place for it")
-        if url is None:
-            return {**(self.stdio or {}), "command": command[0], "args": list(command[1:])}
-        return {**(self.http or {}), "url": url, **(self.login(client_id) if self.login and client_id else {})}
-
-    def render(self, entries: Mapping[str, Entry]) -> str:
-        tree = {self.section: {name: dict(entry) for name, entry in entries.items()}}
-        return tomlkit.dumps(tree) if self.is_toml else jsonrpc.pretty(tree) + "\n"
-
-
-def _home(*parts: str) -> Callable[[], Path]:
-    return lambda: Path.home().joinpath(*parts)
-
-
-def _project(*parts: str) -> Callable[[], Path]:
-    return lambda: Path.cwd().joinpath(*parts)
-
-
-def _claude_desktop() -> Path:
-    if sys.platform == "darwin":
-        folder = Path.home() / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        folder = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    else:
-        folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return folder / "Claude" / "claude_desktop_config.json"
-
-
-_STDIO: Final = {"type": "stdio"}
-_HTTP: Final = {"type": "http"}
-_GEMINI_CALLBACK: Final = "http://localhost:7777/oauth/callback"  # another one in some releases, if none is given
-CLIENTS: Final[Mapping[str, Client]] = {
-    "claude-desktop": Client(
-        "Claude Desktop", _claude_desktop, then="Quit Claude Desktop and start it again.",
-        instead_of_http="Claude Desktop's file takes commands only. Add a URL in its settings, under Connectors (a "
-        "client id under Advanced settings), or leave --http out",
-    ),
-    "claude-code": Client(
-        "Claude Code", _project(".mcp.json"), stdio=_STDIO, http=_HTTP,
-        then="Start claude in this folder; it asks once whether to use the server.",
-        login=lambda name: {"oauth": {"clientId": name, "callbackPort": 8088}},
-    ),
-    "vscode": Client(
-        "VS Code", _project(".vscode", "mcp.json"), "servers", _STDIO, _HTTP,
-        "Open this folder in VS Code; MCP: List Servers starts it.",
-        login=lambda name: {"oauth": {"clientId": name}},
-    ),
-    "cursor": Client("Cursor", _home(".cursor", "mcp.json"), http={}, then="Restart Cursor.",
-                     login=lambda name: {"auth": {"CLIENT_ID": name}}),
-    "codex": Client("Codex", lambda: Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml",
-                    "mcp_servers", http={}, then="Start codex; /mcp shows it.", is_toml=True,
-                    login=lambda name: {"oauth": {"client_id": name}}),
-    "gemini": Client(
-        "Gemini CLI", _home(".gemini", "settings.json"), http=_HTTP, then="Start gemini; /mcp shows it.",
-        login=lambda name: {"oauth": {"enabled": True, "clientId": name, "redirectUri": _GEMINI_CALLBACK}},
-    ),
-    "json": Client("Any other client", None, stdio=_STDIO, http=_HTTP, then="Restart the client."),
-}  # fmt: skip
-"""Every client by its name on the command line."""
 
 
 def change_entry(client: Client, file: Path, name: str, entry: Entry | None, owns: Callable[[Entry], bool]) -> bool:

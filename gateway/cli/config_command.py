@@ -6,18 +6,22 @@ from typing import Any, Final
 
 import click
 
-from gateway import jsonrpc
 from gateway.cli import report
 from gateway.cli.options import FAILED, FILE, UNUSABLE, Given, configured, fail
 from gateway.config import migration
 from gateway.config.layers import UnresolvedReference, read_text
-from gateway.config.source import ConfigError, ConfigSource, differing, needs_restart
+from gateway.config.source import (
+    ConfigError,
+    ConfigSource,
+    differing,
+    needs_restart,
+    origins_of_values,
+    set_values,
+    shown,
+)
 from gateway.config.strict_yaml import NotYaml
 from gateway.settings import Settings
-from gateway.settings.paths import Key, find_knob
-from gateway.text import masked_url
 
-_MASK: Final = "***"
 _ABSENT: Final = "absent"
 
 
@@ -31,12 +35,9 @@ def config() -> None:
 @click.option("--origin", is_flag=True, help="Say where each value comes from: file and line, variable, or --set.")
 def show(source: ConfigSource, origin: bool, **_: Any) -> None:
     """Print each knob that is set, with its value. Secrets are masked."""
-    found = dict(_set_values(source.layers.tree))
-    texts = [f"{'.'.join(map(str, path))} = {_shown(path, value)}" for path, value in found.items()]
-    if origin:
-        width, origins = max(map(len, texts), default=0), source.layers.origins_of([*found])
-        texts = [f"{text:{width}}  # {where}" for text, where in zip(texts, origins, strict=True)]
-    report.say(*texts)
+    rows = [(f"{knob} = {value}", where) for knob, value, where in origins_of_values(source.layers)]
+    width = max((len(text) for text, _ in rows), default=0)
+    report.say(*(f"{text:{width}}  # {where}" if origin else text for text, where in rows))
 
 
 @config.command()
@@ -90,28 +91,5 @@ def _differences(old: Settings, new: Settings) -> Iterator[str]:
 
 def _rows(settings: Settings) -> dict[str, str]:
     """Return each value as it is shown, by its knob."""
-    values = _set_values(settings.model_dump(mode="json", by_alias=True))
-    return {".".join(map(str, path)): _shown(path, value) for path, value in values}
-
-
-def _set_values(tree: Any, path: tuple[Key, ...] = ()) -> Iterator[tuple[tuple[Key, ...], Any]]:
-    """Yield path and value of each knob that is set. What is JSON or secret is one value."""
-    knob = find_knob(path)
-    has_maps = isinstance(tree, list) and tree and all(isinstance(item, dict) for item in tree)
-    members = tree.items() if isinstance(tree, dict) else enumerate(tree) if has_maps else ()
-    if path and (not members or (knob is not None and (knob.is_secret or knob.is_json))):
-        yield path, tree
-        return
-    for key, value in members:
-        yield from _set_values(value, (*path, key))
-
-
-def _shown(path: tuple[Key, ...], value: Any) -> str:
-    knobs = (find_knob(path[:length]) for length in range(1, len(path) + 1))
-    return _MASK if any(knob is not None and knob.is_secret for knob in knobs) else _text(value)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return masked_url(value) if "://" in value else value
-    return jsonrpc.encode(value).decode()
+    values = set_values(settings.model_dump(mode="json", by_alias=True))
+    return {".".join(map(str, path)): shown(path, value) for path, value in values}

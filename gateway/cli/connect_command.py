@@ -12,7 +12,7 @@ import click
 
 from gateway import jsonrpc
 from gateway.cli import COMMAND
-from gateway.cli.client_entries import CLIENTS, Client, Entry, NotAdded, change_entry
+from gateway.cli.client_entries import change_entry
 from gateway.cli.options import FILE, UNUSABLE, Given, configured, fail, program, with_service
 from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute, read_yaml_with_references
 from gateway.settings import ServiceSettings
@@ -20,6 +20,7 @@ from gateway.settings.knobs import texts_in
 from gateway.settings.paths import find_knob
 from gateway.settings.sending import names_in
 from gateway.text import secrets_in
+from gateway.web.clients import CLIENTS, Client, Entry, NotAdded
 
 _OTHER: Final = "Another is named with --entry, another file with --file."
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -161,6 +161,9 @@ def free_or_any(port: int) -> int:
 
 def _guide(service: str, gateway: str, admin: str) -> str:
     return f"""\
+Open in a browser                  {gateway}/
+For who runs it                    {admin}/
+
 A bookshop speaks JSON-RPC 2.0 at  {service}
 The gateway speaks MCP for it at   {gateway}/mcp
 Health is at                       {admin}/readyz

@@ -229,7 +229,9 @@ def guide(settings: Settings, port: int, given: Given) -> None:
     if port != server.port:
         words += ["--set", f"server.port={port}"]
     words += ["--service", first.name] if first.name else []
-    lines = ["", *(f"MCP is at {click.style(url, bold=True)}" for url in urls), "", "Type in another terminal:", ""]
+    page = [f"Look at {click.style(f'{origin}/', bold=True)} in a browser"] if server.shown_page != "off" else []
+    lines = ["", *page, *(f"MCP is at {click.style(url, bold=True)}" for url in urls), ""]
+    lines += ["Type in another terminal:", ""]
     if not first.auth.traits.authenticates:
         lines.append(f"  curl -s {urls[0]}/tools/list")
     lines.append(f"  {shlex.join(words)} --client claude-code --write")

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from gateway import credentials
+from gateway import credentials, jsonrpc
 from gateway.auth.claims import shared_audience_faults
 from gateway.config.layers import LISTENER_FILES, SERVER_FILES, SERVICE_FILES, Layers, successor
 from gateway.settings import ServiceSettings, Settings
 from gateway.settings.paths import Key, as_written, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
-from gateway.text import did_you_mean
+from gateway.text import did_you_mean, masked_url
 
 _MESSAGES: Final = {
     "missing": "is required",
@@ -43,6 +43,9 @@ _OTHERS: Final = {"listen": "server.port", "server.listen": "server.port", "serv
 RESTART: Final = ("server.", "store.", "telemetry.audit.", "telemetry.traces")
 """Prefixes of the knobs that a reload does not apply, except for those in ``LIVE``."""
 LIVE: Final = ("server.allowed_hosts", "server.allowed_origins")
+
+
+_MASK: Final = "***"
 
 
 class ConfigError(Exception):
@@ -258,3 +261,36 @@ def _named_files(value: Any, path: Sequence[str], knob: str) -> Iterator[tuple[s
             yield from _named_files(element, path[1:], f"{knob}.{index}")
     else:
         yield from _named_files(getattr(value, path[0]), path[1:], f"{knob}.{path[0]}")
+
+
+def origins_of_values(layers: Layers) -> list[tuple[str, str, str]]:
+    """Return each knob that is set, its value with secrets masked, and where it comes from. Raises :class:`OSError`."""
+    found = dict(set_values(layers.tree))
+    origins = layers.origins_of([*found])
+    return [
+        (".".join(map(str, path)), shown(path, value), where)
+        for (path, value), where in zip(found.items(), origins, strict=True)
+    ]
+
+
+def set_values(tree: Any, path: tuple[Key, ...] = ()) -> Iterator[tuple[tuple[Key, ...], Any]]:
+    """Yield path and value of each knob that is set. What is JSON or secret is one value."""
+    knob = find_knob(path)
+    has_maps = isinstance(tree, list) and tree and all(isinstance(item, dict) for item in tree)
+    members = tree.items() if isinstance(tree, dict) else enumerate(tree) if has_maps else ()
+    if path and (not members or (knob is not None and (knob.is_secret or knob.is_json))):
+        yield path, tree
+        return
+    for key, value in members:
+        yield from set_values(value, (*path, key))
+
+
+def shown(path: tuple[Key, ...], value: Any) -> str:
+    knobs = (find_knob(path[:length]) for length in range(1, len(path) + 1))
+    return _MASK if any(knob is not None and knob.is_secret for knob in knobs) else _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return masked_url(value) if "://" in value else value
+    return jsonrpc.encode(value).decode()

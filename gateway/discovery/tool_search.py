@@ -127,10 +127,7 @@ class ToolSearch:
         self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, name_style: NameStyle = NameStyle.LLM
     ) -> dict[str, Any]:
         """Return the result of ``search_tools``: the best matches, and how many there are in all."""
-        index = self._indexes.get(catalog.digest)
-        if index is None:
-            index = await self._builds.join(catalog.digest, lambda: self._build(catalog))
-        matches = index.rank(query)
+        matches = await self.rank(catalog, query)
         described: list[dict[str, Any]] = []
         size = 0
         for tool in matches[:limit]:
@@ -140,6 +137,13 @@ class ToolSearch:
                 break
             described.append(entry)
         return {"tools": described, "matches": len(matches)}
+
+    async def rank(self, catalog: Catalog, query: str) -> list[Tool]:
+        """Return all tools that match the query, the best first."""
+        index = self._indexes.get(catalog.digest)
+        if index is None:
+            index = await self._builds.join(catalog.digest, lambda: self._build(catalog))
+        return index.rank(query)
 
     async def _build(self, catalog: Catalog) -> ToolIndex:
         index = await ToolIndex.build((tool, self._words_of(tool)) for tool in catalog.tools)

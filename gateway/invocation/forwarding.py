@@ -47,6 +47,10 @@ class Forwarder:
         url, credential = masked_url(self._client.url), type(self._credential).__name__
         return f"<Forwarder to {url} with {credential}, {self._timeout:g} s>"
 
+    def method_and_params(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ParamsValue]:
+        """Return what a call would be sent as, before credentials. Raise :class:`~gateway.errors.InvalidArguments`."""
+        return tool.binding.method, self._param_structures.params_of(tool.binding, arguments)
+
     async def forward(
         self,
         caller: Caller,

@@ -182,6 +182,20 @@ class Invocation:
         headers = _NO_HEADERS if quota is None else quota.headers
         return Call(caller, target, call_arguments, extras, fault, headers, self._execute)
 
+    async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the faults of a call's arguments, or the method and params that it would send, before credentials. It
+        is never sent, but counts against the caller's limits. Raise as :meth:`prepare` does; :class:`ToolFault`."""
+        call = await self.prepare(caller, name, arguments)
+        RECORD.get().ran = False
+        if call.fault is not None:
+            raise call.fault
+        try:
+            self._check_arguments(call.tool, call.arguments)
+            method, params = self._forwarder.method_and_params(call.tool, call.arguments)
+        except InvalidArguments as fault:
+            return {"faults": fault.data["faults"] if isinstance(fault.data, dict) else [fault.message]}
+        return {"method": method, "params": params}
+
     async def _target(
         self, caller: Caller, builtin: BuiltinTool, arguments: Mapping[str, Any]
     ) -> tuple[Tool, Mapping[str, Any]]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway import jsonrpc
 from gateway.errors import HeaderMismatch, InvalidEnvelope, InvalidParams
 from gateway.invocation.input_requests import MAX_STATE
 from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Headers, McpRequest
@@ -16,6 +17,7 @@ from gateway.model import CallExtras, HeaderParameter, Tool
 from gateway.telemetry.record import RECORD
 from gateway.telemetry.trace_context import trace_of_meta
 
+VERSION: Final = "2026-07-28"
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 META_CLIENT: Final = "io.modelcontextprotocol/clientInfo"
@@ -117,6 +119,27 @@ def check_header_parameters(headers: Headers, tool: Tool, arguments: Mapping[str
             raise HeaderMismatch(f"{parameter.header} has characters that a header must not have")
         if not _matches(parameter, decode_header(parameter.header, given[0]), value):
             raise HeaderMismatch(f"{parameter.header} does not agree with the arguments")
+
+
+def call_request(tool: Tool, name: str, arguments: Mapping[str, Any], client: str) -> tuple[dict[str, str], bytes]:
+    """Return the headers and the body with which a client of 2026-07-28 calls a tool."""
+    meta = {META_VERSION: VERSION, META_CLIENT: {"name": client, "version": "1"}, META_CAPABILITIES: {}}
+    params = {"name": name, "arguments": arguments, "_meta": meta}
+    headers = {PROTOCOL_VERSION: VERSION, METHOD: "tools/call", NAME: _header_value(name)}
+    for parameter in tool.headers:
+        value = _value_at(arguments, parameter.path)
+        if value is not None and not isinstance(value, dict | list):
+            headers[parameter.header] = _header_value(
+                value if isinstance(value, str) else jsonrpc.encode(value).decode()
+            )
+    return headers, jsonrpc.request_bytes(1, "tools/call", params)
+
+
+def _header_value(text: str) -> str:
+    """Return a text as a header can have it: :func:`decode_header` reads it again."""
+    if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith("=?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:

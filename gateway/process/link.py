@@ -9,9 +9,10 @@ On the second one the parent lends sockets of workers that do not answer: a mess
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -79,7 +80,14 @@ class ParentLink:
         self._inheritance = inheritance
         self._server = server
         self._changes = Changes()
-        self._acts = {b"stop\n": stop, b"reload\n": reload, b"refresh\n": self._begin_refresh}
+        begin_refresh = partial(self._begin, "refreshed", server.refresh_listings)
+        begin_reading = partial(self._begin, "read", self._read_again)
+        self._acts: dict[bytes, Callable[[], object]] = {
+            b"stop\n": stop,
+            b"reload\n": reload,
+            b"refresh\n": begin_refresh,
+            b"read\n": begin_reading,
+        }
         self._refreshing: set[asyncio.Task[None]] = set()
 
     async def talk(self) -> None:
@@ -122,11 +130,15 @@ class ParentLink:
         else:
             asyncio.get_running_loop().remove_reader(lent)  # the parent is gone
 
-    def _begin_refresh(self) -> None:
-        async def refresh() -> None:
-            await self._send({"refreshed": await self._server.refresh_listings()})
+    async def _read_again(self) -> str:
+        """Return why the configuration that is read now is refused, "" where it is not."""
+        return "; ".join(await self._server.read_again()) if self._server.read_again else ""
 
-        task = asyncio.create_task(refresh())
+    def _begin(self, word: str, act: Callable[[], Awaitable[str]]) -> None:
+        async def answer() -> None:
+            await self._send({word: await act()})
+
+        task = asyncio.create_task(answer())
         self._refreshing.add(task)
         task.add_done_callback(self._refreshing.discard)
 

@@ -19,8 +19,9 @@ from gateway.process.signals import call_on_hangup, notify, stop_on_signal
 from gateway.process.worker import Worker
 from gateway.settings import Settings
 from gateway.telemetry.merging import Totals
-from gateway.telemetry.metrics import render
+from gateway.telemetry.metrics import Snapshot, render
 from gateway.web.admin import AdminHandler, listen_for_probes
+from gateway.web.admin_page import AdminPage
 
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
 OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"
@@ -53,6 +54,7 @@ class Parent:
         self._admin: Port | None = None
         self._absent: list[Worker] = []
         self._watching: asyncio.Task[None] | None = None
+        self._remembering: asyncio.Task[None] | None = None
         self._keeping: list[asyncio.Task[int]] = []
         self._stopping = False
 
@@ -75,7 +77,11 @@ class Parent:
             for number, sockets in enumerate(groups, start=1)
         ]
         self._watching = asyncio.create_task(self._watch())
-        handler = AdminHandler(self.unready, self._processes, self.refresh_listings, self.metrics)
+        page = AdminPage(server.admin_page, self._figures, dict)
+        self._remembering = asyncio.create_task(page.keep_history())
+        handler = AdminHandler(
+            self.unready, self._processes, self.refresh_listings, self.metrics, page, self.read_again
+        )
         self._admin = await listen_for_probes(handler, server, HeldBytes(server.max_buffered))
         self.admin_port = self._admin.number
         if self._stopping:  # meanwhile: a host's name may take long to look up
@@ -104,8 +110,9 @@ class Parent:
                 log.error("workers did not end in time, and are killed", workers=len(late))
                 self.kill()
                 await asyncio.wait(late)
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in (self._watching, self._remembering):
+            if task is not None:
+                task.cancel()
         if self._admin is not None:
             await self._admin.close()
 
@@ -117,6 +124,11 @@ class Parent:
         """Have every worker read the configuration, and refresh the listings."""
         for worker in self.workers:
             worker.tell("reload")
+
+    async def read_again(self) -> list[str]:
+        """Have every worker read the configuration. Return why it is refused."""
+        faults = await asyncio.gather(*(worker.read_again() for worker in self.workers))
+        return [*dict.fromkeys(filter(None, faults))]
 
     async def refresh_listings(self) -> str:
         """Have every worker refresh the listings. Return why that failed, "" if it did not."""
@@ -137,9 +149,12 @@ class Parent:
         """Return what ``/metrics`` says of all workers together, and its content type."""
         if names := {service["name"] for state in self._processes() for service in state["services"]}:
             self._totals.services = frozenset(names)
+        return await render(self._figures(), self._totals.services, accept)
+
+    def _figures(self) -> Snapshot:
         alive = sum(worker.absence() is None for worker in self.workers)
         own = admin_gauges(alive, len(self.workers), sum(worker.replaced for worker in self.workers))
-        return await render(self._totals.snapshot(own), self._totals.services, accept)
+        return self._totals.snapshot(own)
 
     def _processes(self) -> list[dict[str, Any]]:
         return [worker.status() for worker in self.workers]

@@ -7,13 +7,14 @@ An old service is closed once its last call has ended.
 import asyncio
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
 from typing import Any, Final
 
 import structlog
 
+from gateway.catalog.curation import left_out
 from gateway.concurrency.background import Background, Problem, describe_problems, time_after
 from gateway.concurrency.turns import LoopLag
 from gateway.config import source as config
@@ -27,7 +28,7 @@ from gateway.http_server.connection_limit import ConnectionLimit, connections_th
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
 from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
-from gateway.service.gauges import service_gauges, service_status
+from gateway.service.gauges import service_gauges, service_status, with_runbook
 from gateway.service.mount import NOTHING, Mount
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
@@ -38,7 +39,8 @@ from gateway.store.memory import MemoryStore
 from gateway.telemetry import audit, logs, tracing
 from gateway.telemetry.metrics import Snapshot, render, snapshot
 from gateway.web.admin import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
-from gateway.web.public import Origins, PublicHandler
+from gateway.web.admin_page import AdminPage
+from gateway.web.public import REFUSED, Origins, PublicHandler
 
 _OTHER_DESCRIPTORS: Final = 64
 """Descriptors for files that are read, names that are looked up, and each service's issuers."""
@@ -61,6 +63,10 @@ class Server:
         self.configuration: dict[str, Any] = {"files": [], "since": time_after(), "refused": []}
         self.problems: Sequence[Problem] = ()
         """Hold what /status says of the configuration and its files. The file watcher sets it."""
+        self.values: Sequence[tuple[str, str, str]] = ()
+        """Hold the knobs that are set, their values and origins. The file watcher sets this and the next."""
+        self.read_again: Callable[[], Awaitable[Sequence[str]]] | None = None
+        """Read the configuration again, and return the faults for which it is refused."""
         self.lag = LoopLag()
         self.reloads = ReloadState()
         self.services: Mapping[str, Service] = {}  # the services by mount: "" or /crm
@@ -81,13 +87,17 @@ class Server:
         """Build the services, and the admin port if ``admin``. Another server passes requests to :attr:`handler`."""
         server = self.settings.server
         self._secrets = read_secrets(server.secret_file)
-        self.handler = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
+        self.handler = PublicHandler(AddressReader(server.trusted_proxies), self._origins(), server.shown_page)
         await self._open_store()
         try:
             await self.reload(self.settings)
             self.lag.start()
             if admin:
-                handler = AdminHandler(self.unready, lambda: [self.status()], self.refresh_listings, self.metrics)
+                page = AdminPage(server.admin_page, self.figures, self.details)
+                self.background.start("history for the page", page.keep_history)
+                handler = AdminHandler(
+                    self.unready, lambda: [self.status()], self.refresh_listings, self.metrics, page, self.read_again
+                )
                 port = await listen_for_probes(handler, server, self.held)
                 self._ports.append(port)
                 self.admin_port = port.number
@@ -303,18 +313,32 @@ class Server:
         cells |= {key: [value] for key, value in admin_gauges(1, 1, 0)}
         return await render((cells, exemplars), (service.name for service in self.services.values()), accept)
 
+    def details(self) -> dict[str, Any]:
+        """Return what the admin page says beside the status."""
+        catalogs = ((service, service.discovery.current()) for service in self.services.values())
+        return {
+            "values": self.values,
+            "refused": [*reversed(REFUSED)],
+            "left_out": {
+                service.name: left_out(catalog, service.settings.catalog, service.name)
+                for service, catalog in catalogs
+                if catalog is not None
+            },
+        }
+
     def status(self) -> dict[str, Any]:
         """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way."""
         calls = sum(mount.concurrency.total for mount in self._mounts.values())
         streams = sum(mount.streams.total for mount in self._mounts.values())
-        found = *self.problems, self._store.problem
+        of_files = with_runbook("McpGatewayConfigRefused", describe_problems(self.problems))
+        of_store = with_runbook("McpGatewayStoreAway", describe_problems([self._store.problem]))
         return {
             "unready": self.unready(),
             "worker": None,
             "process": os.getpid(),
             "configuration": self.configuration,
             "services": [service_status(service, self._mounts[mount]) for mount, service in self.services.items()],
-            "problems": describe_problems(found),
+            "problems": [*of_files, *of_store],
             "jobs": [*self.background.describe()],
             "under_way": {"calls": calls, "streams": streams, "tasks": len(asyncio.all_tasks())},
         }

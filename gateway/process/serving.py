@@ -6,7 +6,7 @@ import gc
 import hashlib
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -16,7 +16,7 @@ import structlog
 from gateway.concurrency.background import Problem, time_after
 from gateway.config.layers import SERVER_FILES
 from gateway.config.service_files import LISTED
-from gateway.config.source import ConfigError, ConfigSource, differing, files_of, needs_restart
+from gateway.config.source import ConfigError, ConfigSource, differing, files_of, needs_restart, origins_of_values
 from gateway.process.link import Inheritance, ParentLink
 from gateway.process.server import Server
 from gateway.process.signals import call_on_hangup, notify, stop_on_signal
@@ -89,6 +89,8 @@ class Reloads:
         self._touched: set[str] = set()  # knobs whose files changed since the last reload
         self._refusal = Problem()
         self._gone: dict[Path, Problem] = {}
+        self._waiting: list[asyncio.Future[Sequence[str]]] = []
+        self._server.read_again = self.read_again
         self._watcher = FileWatcher()
         self._watcher.add_new(self._files())
         self._report()
@@ -105,6 +107,13 @@ class Reloads:
         self._reload_wanted.set()
         self._listing_wanted.set()
 
+    async def read_again(self) -> Sequence[str]:
+        """Reload now, changed or not. Return the faults of a configuration that is refused."""
+        over: asyncio.Future[Sequence[str]] = asyncio.get_running_loop().create_future()
+        self._waiting.append(over)
+        self._reload_wanted.set()
+        return await over
+
     async def _watch(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
@@ -113,7 +122,11 @@ class Reloads:
             if self._reload_wanted.is_set():
                 self._reload_wanted.clear()
                 notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+                waiting, self._waiting = self._waiting, []
                 await self._reload()
+                for one in waiting:
+                    if not one.done():
+                        one.set_result(self._server.configuration["refused"])
                 notify("READY=1")
             files = self._files()
             for file in await asyncio.to_thread(self._watcher.changed, files):
@@ -156,6 +169,8 @@ class Reloads:
         """Tell the server that what was read last is in force."""
         files = sorted(map(str, self._source.files))
         self._server.configuration = {"files": files, "since": time_after(), "refused": []}
+        with contextlib.suppress(OSError):  # the file went as it was read
+            self._server.values = origins_of_values(self._source.layers)
         self._refusal.set("")
 
     def _load(self) -> Settings:

@@ -59,7 +59,7 @@ class Worker:
         self._lent: Sequence[socket.socket] = []
         self._state: dict[str, Any] | None = None
         self._silence = self._service = 0.0  # seconds since it was last heard, and in which it served
-        self._refreshes: list[asyncio.Future[str]] = []
+        self._asked: dict[str, list[asyncio.Future[str]]] = {"refreshed": [], "read": []}
 
     def status(self) -> dict[str, Any]:
         """Return what the worker says of itself, and what its parent knows of it."""
@@ -105,10 +105,17 @@ class Worker:
 
     async def refresh(self) -> str:
         """Have the worker refresh the listings. Return why that failed, "" if it did not. That may take long."""
-        if not self.tell("refresh"):
+        return await self._ask("refresh", "refreshed")
+
+    async def read_again(self) -> str:
+        """Have the worker read the configuration. Return why it is refused, "" where it is not."""
+        return await self._ask("read", "read")
+
+    async def _ask(self, word: str, kind: str) -> str:
+        if not self.tell(word):
             return "does not run"
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._refreshes.append(answer)
+        self._asked[kind].append(answer)
         await asyncio.wait([answer])  # whoever asked may give up: the answer comes all the same, and in turn
         return answer.result()
 
@@ -182,19 +189,20 @@ class Worker:
                 message = jsonrpc.decode(line)
                 if "metrics" in message:
                     self._totals.take(self.number, message["metrics"])
-                elif "refreshed" not in message:
+                elif kind := next((kind for kind in self._asked if kind in message), ""):
+                    if self._asked[kind]:
+                        self._asked[kind].pop(0).set_result(message[kind])
+                else:
                     self._state, self._silence = message, 0.0
                     self.served.set()
-                elif self._refreshes:
-                    self._refreshes.pop(0).set_result(message["refreshed"])
 
     def _forget(self) -> None:
         self.pid, self._state, self._channel = 0, None, None
         self._totals.end(self.number)
         self._lending, self._lent = None, []
-        refreshes, self._refreshes = self._refreshes, []
-        for answer in refreshes:
-            answer.set_result("ended meanwhile")
+        for waiting in self._asked.values():
+            while waiting:
+                waiting.pop().set_result("ended meanwhile")
 
     def _renew_sockets(self) -> None:
         """Replace the sockets by bound ones that do not listen: the worker may not come, none may wait for it."""

@@ -1,7 +1,7 @@
 """Say how one service is now: what ``/status`` has of it, and its gauges and counters."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gateway.auth.jwks import MAX_STALE
@@ -63,6 +63,16 @@ def service_status(service: Service, mount: Mount) -> dict[str, Any]:
         "quarantined": None if catalog is None else len(catalog.quarantined),
         "listing_age": None if catalog is None else round(discovery.age(), 1),
         "callers_at_limit": mount.concurrency.full,
-        "problems": [*failed, *describe_problems([lack, breaker.problem, breaker.problem_of_tool, *of_issuers])],
+        "problems": [
+            *with_runbook("McpGatewayServiceNotListed", failed),
+            *with_runbook("McpGatewayToolsQuarantined", describe_problems([lack])),
+            *with_runbook("McpGatewayBreakerOpen", describe_problems([breaker.problem, breaker.problem_of_tool])),
+            *with_runbook("McpGatewayIssuerKeysOld", describe_problems(of_issuers)),
+        ],
         "jobs": [*service.background.describe(), *issuers.background.describe()],
     }
+
+
+def with_runbook(alert: str, problems: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return problems, each with the part of docs/operating.md that says what to do."""
+    return [{**one, "runbook": f"docs/operating.md#{alert.lower()}"} for one in problems]

@@ -22,6 +22,7 @@ from gateway.config.service_files import ServiceFiles, backend_tls
 from gateway.credentials import build_credentials, credential_faults, credential_modes
 from gateway.credentials.contract import Credential
 from gateway.credentials.grants import BackendEndpoint, TokenClient
+from gateway.diagnosis.access import TokenReport
 from gateway.diagnosis.no_listing import known_diagnosis
 from gateway.diagnosis.trouble import Trouble
 from gateway.discovery import shared_listing, subscriptions
@@ -43,6 +44,7 @@ from gateway.store import ResourceStore, Store
 from gateway.telemetry.cells import name_tools
 from gateway.text import masked_url, secrets_in
 from gateway.web.card import ServerCard
+from gateway.web.pages import ServicePage
 from gateway.web.rest import RestProjector
 from gateway.web.site import Site
 
@@ -306,13 +308,18 @@ class Service:
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
         metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if self.auth.authenticator else None
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
+        page = None if settings.server.shown_page == "off" else ServicePage(
+            settings=settings, operations=shared, invocation=self.invocation, access=self.access,
+            search=self.learned.search, unready=self.unready,
+            report=lambda raw, refusal: TokenReport.of(settings, self.auth.policies, raw, refusal),
+        )  # fmt: skip
         ends = Budget(self._store, "session end", settings.limits.discovery)
         of_clients = sessions.Sessions(self._keys, self._store, ends)
         old_eras = legacy.Legacy(shared, self.invocation, of_clients, self.call_notices, self.uses)
         return Site(
             settings.mount, endpoint=endpoint.Endpoint(modern.Modern(shared, self.invocation), old_eras),
             operations=shared, invocation=self.invocation, discovery=self.discovery, access=self.access,
-            authenticator=self.auth.authenticator, metadata=metadata, card=card,
+            authenticator=self.auth.authenticator, metadata=metadata, card=card, page=page,
             rest_page_size=_rest_page_size(settings), max_body=settings.server.max_body, uses=self.uses,
         )  # fmt: skip
 

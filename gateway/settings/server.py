@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
 
-from gateway.settings.knobs import Section, http_url, knob
+from gateway.settings.knobs import Section, http_url, is_loopback, knob
 from gateway.units import Duration, Rate, Size
 
 _FORMS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
@@ -17,6 +17,20 @@ _FORMS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "allowed_hosts": (re.compile(r"\*|[\w.-]+|\[[\da-fA-F:.]+]").fullmatch, "a host name without https:// and port"),
     "allowed_origins": (re.compile(r"null|[\w+.-]+://[^/]+/?").fullmatch, "an origin such as https://app.example.com"),
 }
+
+
+_OFF: Final = BeforeValidator(lambda value: "off" if value is False else value)
+"""Take the word off, which YAML reads as a boolean."""
+
+
+def _checked_form(form_name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+    check, form = _FORMS[form_name]
+    for text in texts:
+        with suppress(ValueError):
+            if check(text):
+                continue
+        raise ValueError(f"{text} must be {form}")
+    return texts
 
 
 class ListenerTls(Section):
@@ -34,6 +48,20 @@ class ListenerTls(Section):
         return self
 
 
+class AdminPageSettings(Section):
+    """Who sees the page of the admin port, and may use its buttons, besides browsers on this machine."""
+
+    networks: tuple[str, ...] = knob((), "Networks (CIDR) whose browsers may, besides loopback.")
+    hosts: tuple[str, ...] = knob((), "Host names under which they may ask for it, besides loopback.")
+
+    @field_validator("networks", "hosts")
+    @classmethod
+    def _check_form(cls, texts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if "*" in texts:
+            raise ValueError("* would let any web page that a browser shows read this one (DNS rebinding)")
+        return _checked_form("trusted_proxies" if info.field_name == "networks" else "allowed_hosts", texts)
+
+
 class ServerSettings(Section):
     """Addresses and ports of the gateway, and bounds of the whole process."""
 
@@ -47,7 +75,11 @@ class ServerSettings(Section):
         min_length=1,
     )
     admin_port: int = knob(
-        9090, "Port of /livez, /readyz, /metrics, /status, /refresh. It must not be public.", ge=0, le=65535
+        9090,
+        "Port of /, the page for who runs the gateway, and of /livez, /readyz, /metrics, /status, /refresh, /reload. "
+        "It must not be public.",
+        ge=0,
+        le=65535,
     )
     public_url: str | None = knob(
         None,
@@ -66,6 +98,15 @@ class ServerSettings(Section):
         None,
         "File whose first line is the secret that signs cursors, sessions and states. Further lines are accepted too, "
         "for rotation. Absent: a random secret, so that they end with the process. Replicas need the same secret.",
+    )
+    page: Annotated[Literal["public", "token", "off"], _OFF] | None = knob(
+        None,
+        "The page at / for people who call: public: for all, with the tools that tools/list shows them; token: without "
+        "any name until a token is accepted; or off. Absent: public where host is loopback and there is neither "
+        "public_url nor trusted_proxies, else off.",
+    )
+    admin_page: AdminPageSettings = knob(
+        AdminPageSettings, "The page at / of the admin port, for people who run the gateway."
     )
     allowed_hosts: tuple[str, ...] = knob(
         (), 'Host names to accept besides loopback and public_url; ["*"] where a proxy in front checks them.'
@@ -139,13 +180,17 @@ class ServerSettings(Section):
     @field_validator(*_FORMS)
     @classmethod
     def _check_form(cls, texts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        check, form = _FORMS[str(info.field_name)]
-        for text in texts:
-            with suppress(ValueError):
-                if check(text):
-                    continue
-            raise ValueError(f"{text} must be {form}")
-        return texts
+        return _checked_form(str(info.field_name), texts)
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether only people on this machine are expected: then the page says more."""
+        return is_loopback(self.host) and self.public_url is None and not self.trusted_proxies
+
+    @property
+    def shown_page(self) -> Literal["public", "token", "off"]:
+        """Return what :attr:`page` says, or its default."""
+        return self.page or ("public" if self.is_local else "off")
 
     def conflict(self) -> str:
         same = self.port == self.admin_port != 0

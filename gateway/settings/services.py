@@ -96,6 +96,8 @@ class ServiceSettings:
             )
         if self.auth.traits.has_issuers:
             yield from self._resource_faults()
+        if self.server.page == "token" and not self.auth.traits.authenticates:
+            yield f"server.page: is token, and nobody has one where {self.knob('auth.mode')} is off: set public or off"
         if self.mcp.server.card and self.server.public_url is None:
             yield f"server.public_url: is required, because {self.knob('mcp.server.card')}: true publishes it"
         if self.server.share(self.server.max_buffered) < self.backend.max_response:

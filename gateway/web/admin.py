@@ -1,6 +1,7 @@
-"""The admin port: health, status, metrics and refresh.
+"""The admin port: health, status, metrics, refresh and reload, and the page for who runs the gateway.
 
-It checks neither host nor token, so keep it away from the public.
+It checks no token, so keep it away from the public. What a browser could be misled into asks for more: see
+:class:`~gateway.web.admin_page.AdminPage`.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -15,6 +16,8 @@ from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
 from gateway.settings.server import ServerSettings
 from gateway.text import printable
+from gateway.web import pages
+from gateway.web.admin_page import AdminPage
 from gateway.web.exchange import REST, raw_refusal
 
 ADMIN_CONNECTIONS: Final = 64
@@ -28,8 +31,10 @@ class AdminHandler:
     """Answer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
     reason while ``unready`` returns one; with ``?verbose`` it adds what the ``processes`` say, which ``/status`` has as
     JSON. No trouble makes it unready: calls may be served all the same. ``POST /refresh`` calls ``refresh_listings``:
-    200, or 502 with the reason that it returns where a listing could not be fetched. ``metrics`` returns the metrics in
-    the form that an Accept header asks for, and their content type."""
+    200, or 502 with the reason that it returns where a listing could not be fetched. ``POST /reload`` calls
+    ``read_again``: 200, or 409 with the faults that it returns; None where there is nothing to read. ``page`` is that
+    at ``/``, and says which browsers may see it and use its buttons; others get the paths. ``metrics`` returns the
+    metrics in the form that an Accept header asks for, and their content type."""
 
     def __init__(
         self,
@@ -37,7 +42,11 @@ class AdminHandler:
         processes: Callable[[], Sequence[dict[str, Any]]],
         refresh_listings: Callable[[], Awaitable[str]],
         metrics: Callable[[str], Awaitable[tuple[bytes, str]]],
+        page: AdminPage | None = None,
+        read_again: Callable[[], Awaitable[Sequence[str]]] | None = None,
     ) -> None:
+        self._page = page
+        self._read_again = read_again
         self._unready = unready
         self._processes = processes
         self._refresh_listings = refresh_listings
@@ -48,10 +57,14 @@ class AdminHandler:
             "/metrics": (("GET", "HEAD"), self._metrics),
             "/status": (("GET", "HEAD"), self._status),
             "/refresh": (("POST",), self._refresh),
+            "/reload": (("POST",), self._reload),
+            "/": (("GET", "HEAD"), self._overview),
         }
 
     async def __call__(self, request: HttpRequest) -> Response:
         if request.path not in self.routes:
+            if request.method in ("GET", "HEAD") and (file := pages.asset(request.path)) is not None:
+                return file
             return _text("not found\n", 404)
         methods, handler = self.routes[request.path]
         if request.method not in methods:
@@ -81,10 +94,26 @@ class AdminHandler:
         return Response(body, 200, content_type)
 
     async def _refresh(self, request: HttpRequest) -> Response:
-        if "Origin" in request.headers:  # a page in this machine's browser can reach the port (CSRF)
-            return _text("requests from web pages are refused\n", 403)
+        if "Origin" in request.headers and not self._admits(request):  # a page in a browser can reach the port (CSRF)
+            return _text("requests from other web pages are refused\n", 403)
         failure = printable(await self._refresh_listings())  # the backend's text may end up on a terminal
         return _text(f"{failure}\n", 502) if failure else _text("listed anew\n")
+
+    async def _reload(self, request: HttpRequest) -> Response:
+        if not self._admits(request):
+            return _text("only a browser or program of server.admin_page may ask for this\n", 403)
+        if self._read_again is None:
+            return _text("there is no configuration to read again\n", 409)
+        faults = await self._read_again()
+        return _text("".join(f"{printable(fault)}\n" for fault in faults) or "reloaded\n", 409 if faults else 200)
+
+    async def _overview(self, request: HttpRequest) -> Response:
+        if self._page is None or not self._page.admits(request):
+            return _text("".join(f"{' '.join(methods)} {path}\n" for path, (methods, _) in self.routes.items()))
+        return self._page.respond(self._unready(), self._processes(), reloads=self._read_again is not None)
+
+    def _admits(self, request: HttpRequest) -> bool:
+        return self._page is not None and self._page.admits(request)
 
 
 def _lines(process: dict[str, Any], verbose: bool) -> Iterator[tuple[bool, str]]:

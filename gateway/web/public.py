@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
@@ -33,9 +34,10 @@ from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import JSON, Response, StreamedResponse
 from gateway.networks import AddressReader
 from gateway.telemetry import record as records
-from gateway.telemetry.logs import to_gateway_error
+from gateway.telemetry.logs import RequestLine, to_gateway_error
 from gateway.telemetry.record import RECORD, Record
 from gateway.telemetry.trace_context import PARENT, trace_of_http
+from gateway.web import pages
 from gateway.web.card import CARD, CARD_TYPE, CATALOG, CATALOG_TYPE, catalog
 from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown, raw_refusal
 from gateway.web.mcp import EventStream
@@ -63,6 +65,9 @@ _CORS_HEADERS: Final = (
 _PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HOST: Final = re.compile(r"(?:[\w.~!$&'()*+,;=%-]+|\[[\w:.%-]+\])(?::[0-9]*)?")
 """Form of a Host header (RFC 9110 §7.2): programs differ about where the host of anything else is."""
+_CALLED: Final = ("mcp", "rest", "tool", "jsonrpc")
+REFUSED: Final[deque[RequestLine]] = deque(maxlen=100)
+"""The last requests that were refused before the service was asked, for the page of the admin port."""
 _EXPOSED: Final = "Mcp-Session-Id, X-Request-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
 
 
@@ -73,9 +78,10 @@ class PublicHandler:
     attributes may be assigned at any time (reload); a running request keeps the service that it began with.
     """
 
-    def __init__(self, addresses: AddressReader, origins: Origins) -> None:
+    def __init__(self, addresses: AddressReader, origins: Origins, page: str = "off") -> None:
         self.addresses = addresses
         self.origins = origins
+        self.page = page
         self.sites: Mapping[str, Site] = {}
 
     def __repr__(self) -> str:
@@ -125,6 +131,8 @@ class PublicHandler:
         response: Response | StreamedResponse | None
         try:
             response = self._document(exchange.request, exchange.path) or self._guard(exchange, site)
+            if response is None and exchange.request.method != "POST":
+                response = self._page(exchange, site)
             if response is None:
                 if site is None:
                     raise NotFound("Not found")
@@ -165,6 +173,19 @@ class PublicHandler:
                 return site.card.body, CARD_TYPE
         cards = [site.card for site in self.sites.values() if site.card is not None]
         return (partial(catalog, cards) if cards and path == CATALOG else None), CATALOG_TYPE
+
+    def _page(self, exchange: Exchange, site: Site | None) -> Response | None:
+        """Return what is part of the pages and of no service: their files, ``/`` of several services, and the way to a
+        service's page from its name alone."""
+        path = exchange.path
+        if self.page == "off":
+            return None
+        if path.startswith(pages.STATIC):
+            return pages.asset(path)
+        if site is None:
+            return pages.index(path, self.sites.values(), self.page) if path == "/" else None
+        is_name = site.mount and path == site.mount
+        return Response(status=308, headers={"Location": f"{site.name}/"}) if is_name else None
 
     def _guard(self, exchange: Exchange, site: Site | None) -> Response | None:
         """Refuse foreign hosts and origins, answer preflights, and note which origin may read the answer (CORS)."""
@@ -221,6 +242,8 @@ def _end(exchange: Exchange, error: BaseException | None) -> None:
         left = isinstance(error, ConnectionError | asyncio.CancelledError)
         record.note_outcome(records.CLIENT_CLOSED if left else InternalError.slug)
     records.end(record)
+    if record.outcome and not record.sent_at and record.surface in _CALLED and record.outcome != records.CLIENT_CLOSED:
+        REFUSED.append(record.line())
 
 
 def _complete(exchange: Exchange, site: Site | None, response: Response | StreamedResponse) -> None:

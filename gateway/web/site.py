@@ -35,6 +35,7 @@ from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.web.card import ServerCard
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import McpSurface
+from gateway.web.pages import PAGE, ServicePage
 from gateway.web.rest import TOOLS, RestSurface, name_of
 from gateway.web.rpc import RpcSurface, ToolSurface
 
@@ -61,7 +62,8 @@ class Site:
     """Serve one service below ``mount``, which is empty at the root, else like ``/crm``.
 
     ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
-    ``auth.mode: off``, ``card`` without ``mcp.server.card``. ``max_body`` is in bytes, ``body_timeout`` in seconds.
+    ``auth.mode: off``, ``card`` without ``mcp.server.card``, ``page`` with ``server.page: off``. ``max_body`` is in
+    bytes, ``body_timeout`` in seconds.
     ``uses`` counts a request until its call has ended; a stream of notifications only until it begins, since it may
     outlive this object.
     """
@@ -76,6 +78,7 @@ class Site:
     authenticator: Authenticator | None
     metadata: ResourceMetadata | None
     card: ServerCard | None
+    page: ServicePage | None
     rest_page_size: int
     max_body: int
     uses: UseCounter
@@ -97,6 +100,11 @@ class Site:
         }
         self._tools = f"{mount}{TOOLS}/"
         self._tool = _Route({**_reading(tool.get), "POST": tool.post}, RPC, "tool")
+        self._tool_page: _Route | None = None
+        if (page := self.page) is not None:
+            self._routes[f"{mount}/"] = _Route(_reading(page.overview), REST, PAGE)
+            self._routes[f"{mount}/page"] = _Route(_reading(page.who_am_i), REST, PAGE)
+            self._tool_page = _Route({**_reading(page.tool), "POST": page.try_it}, REST, PAGE)
 
     def __repr__(self) -> str:
         return f"<Site at {self.mount or '/'}, {'auth on' if self.authenticator else 'auth off'}, {self.uses}>"
@@ -120,7 +128,12 @@ class Site:
         if handler is None:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
-        exchange.caller = await self._caller(exchange, address)
+        try:
+            exchange.caller = await self._caller(exchange, address)
+        except Unauthorized as refusal:
+            if self.page is None or route.surface != PAGE or not self.page.admits(exchange, refusal):
+                raise
+            exchange.caller = _anonymous(address, SHARED, None, None)
         memory = record.memory = _admit(request, exchange.caller)
         if request.method == "POST":
             body = exchange.body = await self._json_body(request, route.form.content_types, memory)
@@ -156,9 +169,11 @@ class Site:
         if route is None and exchange.path.startswith(self._tools):
             segment = exchange.path[len(self._tools) :]
             if segment and "/" not in segment:
-                # The path keeps these two encoded; "%25" last, or "%252F" would become a slash.
-                exchange.tool = name_of(segment.replace("%2F", "/").replace("%25", "%"))
+                exchange.tool = name_of(_decoded(segment))
                 return self._tool
+        elif route is None and self._tool_page and exchange.path.startswith(f"{self.mount}/page/"):
+            exchange.tool = _decoded(exchange.path[len(self.mount) + 6 :])
+            return self._tool_page if exchange.tool else None
         return route
 
     async def _caller(self, exchange: Exchange, address: str) -> Caller:
@@ -250,6 +265,11 @@ class Site:
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The body is larger than {self.max_body} bytes")
+
+
+def _decoded(segment: str) -> str:
+    """Return a segment of a path, which keeps these two encoded; "%25" last, or "%252F" would become a slash."""
+    return segment.replace("%2F", "/").replace("%25", "%")
 
 
 def _admit(request: HttpRequest, caller: Caller) -> ExchangeMemory:

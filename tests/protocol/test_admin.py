@@ -120,8 +120,8 @@ async def test_asked_verbosely_it_names_the_background_work_and_what_it_ended_wi
         await ended.wait()
     answer = await asked(session, gateway, "/readyz?verbose")
     assert answer.status == 200
-    ready, *_, listing, sweeping, _ = answer.body.decode().splitlines()
-    assert (ready, listing) == ("ok", "listing: running")
+    ready, *_, listing, history, sweeping, _ = answer.body.decode().splitlines()
+    assert (ready, listing, history) == ("ok", "listing: running", "history for the page: running")
     assert sweeping.startswith("sweeping: ")
     assert "ended unexpectedly" in sweeping
     assert sweeping.endswith("ZeroDivisionError")

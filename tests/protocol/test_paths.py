@@ -29,7 +29,6 @@ async def post(client: Client, target: str | bytes, body: bytes) -> tuple[int, d
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
         "//mcp",
         "/mcp/",
         "/mcp//",

@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli import main
-from gateway.cli.client_entries import CLIENTS, NotAdded, change_entry
+from gateway.cli.client_entries import change_entry
+from gateway.web.clients import CLIENTS, NotAdded
 from tests.each import each
 
 URL = "http://crm.example.com/jsonrpc"

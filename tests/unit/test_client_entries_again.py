@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.client_entries import CLIENTS
 from gateway.cli.jsonc import without_member
+from gateway.web.clients import CLIENTS
 from tests.each import each
 from tests.unit.test_client_entries import URL, connect, parsed
 

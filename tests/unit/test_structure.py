@@ -51,7 +51,8 @@ HOMES = {
     "jsonpath_rfc9535": ("settings.custom",),
     "click": ("cli", "cli.options"),
     "uvloop": ("cli",),
-    "tomlkit": ("cli.client_entries",),
+    "tomlkit": ("cli.client_entries", "web.clients"),
+    "jinja2": ("web.pages",),
     "redis": ("store",),
     "prometheus_client": ("telemetry.metrics", "telemetry.figures"),
     "opentelemetry": ("telemetry.spans",),
@@ -65,6 +66,8 @@ WITHIN_FUNCTIONS = {
     ("gateway.telemetry.tracing", "gateway"),
     ("gateway.listing.static", "jsonschema"),
     ("gateway.listing.static", "referencing"),
+    ("gateway.web.clients", "tomlkit"),
+    ("gateway.web.pages", "jinja2"),
 }
 TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 350

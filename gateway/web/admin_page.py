@@ -1,0 +1,158 @@
+"""The page for people who run the gateway, at ``/`` on the admin port.
+
+It says what ``/status`` and ``/metrics`` say, with what happened in the last hour, what is not offered, and the
+configuration in force. A browser sees it, and its buttons work, only from loopback or ``server.admin_page.networks``,
+under a name of loopback or of ``hosts``, and from a page of this port: the address stops a neighbor, the name stops DNS
+rebinding, the origin stops other pages (CSRF).
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from math import inf
+from typing import Any, Final
+
+from gateway.errors import GatewayError
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import Response
+from gateway.networks import AddressReader
+from gateway.settings.server import AdminPageSettings
+from gateway.telemetry import cells
+from gateway.telemetry.figures import ServiceFigures
+from gateway.telemetry.metrics import Snapshot
+from gateway.web.pages import render
+from gateway.web.public import Origins
+
+_EVERY: Final = 30.0
+"""Seconds from one sample to the next."""
+_HOUR: Final = 3600.0
+_WINDOWS: Final = (("5 minutes", 300.0), ("hour", _HOUR))
+_LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
+_KEYS: Final = "mcp_gateway_issuer_keys_age_seconds"
+
+
+@dataclass(slots=True)
+class Calls:
+    """Hold how many calls of a service there were, how many failed, and how many took how long."""
+
+    total: float = 0.0
+    failed: float = 0.0
+    buckets: list[float] = field(default_factory=lambda: [0.0] * (len(cells.BUCKETS) + 1))
+
+    def since(self, before: "Calls") -> ServiceFigures:
+        """Return the figures of the time from ``before``. Counters that went back are of another process."""
+        if self.total < before.total:
+            before = Calls()
+        counts = accumulate(now - was for now, was in zip(self.buckets, before.buckets, strict=True))
+        bounds = dict(zip((*cells.BUCKETS, inf), counts, strict=True))
+        return ServiceFigures(calls=self.total - before.total, failed=self.failed - before.failed, buckets=bounds)
+
+
+def count_calls(found: cells.Cells) -> dict[str, Calls]:
+    """Return the calls so far by service."""
+    calls: dict[str, Calls] = {}
+    for key, cell in found.items():
+        if key[0] != cells.REQUEST or key[3] != "tools/call":
+            continue
+        one = calls.setdefault(key[1], Calls())
+        number = sum(cell[: cells.SUM])
+        one.total += number
+        one.failed += number if cells.error_type(key[2], key[4], key[5]) else 0
+        one.buckets = [total + more for total, more in zip(one.buckets, cell[: cells.SUM], strict=True)]
+    return calls
+
+
+class AdminPage:
+    """Make the page. ``figures`` returns the counters and gauges now; ``details`` returns ``values``, ``refused`` and
+    ``left_out``, or nothing where several workers have these."""
+
+    def __init__(
+        self, settings: AdminPageSettings, figures: Callable[[], Snapshot], details: Callable[[], Mapping[str, Any]]
+    ) -> None:
+        self._neighbors = AddressReader((*_LOOPBACK, *settings.networks))
+        self._origins = Origins(None, settings.hosts, ())
+        self._figures = figures
+        self._details = details
+        self._samples: deque[tuple[float, dict[str, Calls]]] = deque(maxlen=int(_HOUR / _EVERY) + 1)
+
+    def admits(self, request: HttpRequest) -> bool:
+        """Return whether the page and its buttons answer a request."""
+        if not self._neighbors.trusts(request.connection.remote):
+            return False
+        try:
+            self._origins.check_host(request.host)
+            if (origin := request.headers.get("Origin")) is not None:
+                return not self._origins.check_origin(origin, request.host)
+        except GatewayError:
+            return False
+        return True
+
+    async def keep_history(self) -> None:
+        """Take samples until cancelled."""
+        while True:
+            self._samples.append((time.monotonic(), count_calls(self._figures()[0])))
+            await asyncio.sleep(_EVERY)
+
+    def respond(self, unready: str | None, processes: Sequence[Mapping[str, Any]], *, reloads: bool) -> Response:
+        """Return the page."""
+        found, _ = self._figures()
+        now, calls = time.monotonic(), count_calls(found)
+        samples = [*self._samples, (now, calls)]
+        names = dict.fromkeys(one["name"] for process in processes for one in process["services"])
+        services = [self._service(name, processes, samples, found) for name in names]
+        issuers = [(key[1], key[2], cell[0]) for key, cell in found.items() if key[0] == _KEYS]
+        files = next((process["configuration"] for process in processes if process["configuration"]), None)
+        details = {"values": [], "refused": [], "left_out": {}, **self._details()}
+        problems = [
+            {**one, "of": " · ".join(filter(None, (_worker(process), part.get("name", ""))))}
+            for process in processes
+            for part in (*process["services"], process)
+            for one in part["problems"]
+        ]
+        return render(
+            "admin.html", "/", unready=unready, services=services, issuers=issuers, configuration=files,
+            reloads=reloads, problems=problems, processes=processes, has_details=bool(self._details()), **details,
+        )  # fmt: skip
+
+    def _service(
+        self, name: str, processes: Sequence[Mapping[str, Any]], samples: list[tuple[float, dict[str, Calls]]],
+        found: cells.Cells,
+    ) -> dict[str, Any]:  # fmt: skip
+        parts = [one for process in processes for one in process["services"] if one["name"] == name]
+        now, current = samples[-1]
+        windows = [
+            (words, current.get(name, Calls()).since(_at(samples, now - seconds).get(name, Calls())))
+            for words, seconds in _WINDOWS
+        ]
+        steps = [(after.get(name, Calls()), before.get(name, Calls())) for (_, before), (_, after) in pairwise(samples)]
+        rates = [after.since(before) for after, before in steps]
+        gauges = {what: found.get((f"mcp_gateway_{what}", name), [0.0])[0] for what in ("queue_length", "breaker_open")}
+        return {
+            "name": name, "path": parts[0]["path"], "tools": parts[0]["tools"], "quarantined": parts[0]["quarantined"],
+            "age": parts[0]["listing_age"], "at_limit": sum(one.get("callers_at_limit", 0) for one in parts),
+            "in_trouble": any(one["problems"] for one in parts), "windows": windows, **gauges,
+            "calls_line": _line([one.calls for one in rates]), "failed_line": _line([one.failed for one in rates]),
+        }  # fmt: skip
+
+
+def _worker(process: Mapping[str, Any]) -> str:
+    return f"worker {process['worker']}" if process["worker"] else ""
+
+
+def _at(samples: Sequence[tuple[float, dict[str, Calls]]], when: float) -> dict[str, Calls]:
+    """Return the last sample that is not younger than ``when``; the first, where the history does not reach it."""
+    return next((calls for at, calls in reversed(samples) if at <= when), samples[0][1])
+
+
+def _line(values: Sequence[float]) -> str:
+    """Return the points of a sparkline 100 wide and 30 high, "" where nothing happened."""
+    most = max(values, default=0.0)
+    return " ".join(_points(values, most)) if most and len(values) > 1 else ""
+
+
+def _points(values: Sequence[float], most: float) -> Iterator[str]:
+    step = 100 / max(len(values) - 1, 1)
+    yield from (f"{number * step:.1f},{29 - 28 * value / most:.1f}" for number, value in enumerate(values))

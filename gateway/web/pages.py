@@ -1,0 +1,308 @@
+"""The pages for people who call a service: its state, how to connect, the tools that this caller sees, and one to try.
+
+A token comes in the header Authorization of a fetch, as on every other path, and lives in the memory of a tab. Texts of
+strangers stay texts: templates escape all. jinja2 is imported when a page is asked for.
+"""
+
+import base64
+import hashlib
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from gateway import jsonrpc
+from gateway.auth.access import Access
+from gateway.catalog.curation import Curation, left_out
+from gateway.diagnosis.access import TokenReport
+from gateway.discovery.tool_search import ToolSearch
+from gateway.errors import GatewayError, InvalidArguments, InvalidRequest, Unauthorized
+from gateway.http_server.response import Response
+from gateway.invocation.invocation import Invocation
+from gateway.mcp.envelope import call_request
+from gateway.mcp.modern import PROJECTOR
+from gateway.mcp.operations import Operations
+from gateway.model import HINTS, Caller, Catalog, NameStyle, Tool
+from gateway.settings import ServiceSettings
+from gateway.text import excerpt, printable
+from gateway.web.clients import CLIENTS, NotAdded
+from gateway.web.exchange import Exchange
+from gateway.web.rest import PATIENCE
+from gateway.web.tool_facts import group_of, groups_of, rows_of_arguments, ways_of_calling
+
+PAGE: Final = "page"
+STATIC: Final = "/static/"
+PAGE_SIZE: Final = 200
+_FOLDER: Final = Path(__file__).parent
+_HTML: Final = "text/html; charset=utf-8"
+_TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for "
+    "'script'",
+    "Referrer-Policy": "no-referrer",
+    "Vary": "Authorization",
+}
+_ASSET_HEADERS: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
+_MOST_TEXT: Final = 60_000
+"""Bytes of a JSON text that a page shows."""
+_BYTES_PER_TOKEN: Final = 4
+
+
+@cache
+def _assets() -> tuple[Mapping[str, str], Mapping[str, tuple[bytes, str]]]:
+    """Return the file names with their hashes by kind, and content and type of each by path."""
+    names, files = {}, {}
+    for kind, content_type in _TYPES.items():
+        body = (_FOLDER / "static" / f"page.{kind}").read_bytes()
+        names[kind] = f"page.{hashlib.sha256(body).hexdigest()[:16]}.{kind}"
+        files[STATIC + names[kind]] = body, content_type
+    return names, files
+
+
+def asset(path: str) -> Response | None:
+    """Return a file that pages need, None for another path."""
+    found = _assets()[1].get(path)
+    return None if found is None else Response(found[0], 200, found[1], _ASSET_HEADERS)
+
+
+@cache
+def _templates() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["clean"] = lambda text: printable(str(text))
+    environment.filters["segment"] = lambda name: quote(name, safe="")
+    environment.globals.update(query=lambda **values: urlencode({key: v for key, v in values.items() if v}))
+    return environment
+
+
+def render(template: str, path: str, status: int = 200, **values: Any) -> Response:
+    """Return a page. Its links are relative, since a proxy may have put a prefix in front of ``path``."""
+    root = "../" * (path.count("/") - 1) or "./"
+    text = _templates().get_template(template).render(assets=_assets()[0], root=root, **values)
+    return Response(text.encode("utf-8", "replace"), status, _HTML, _HEADERS)
+
+
+def index(path: str, sites: Iterable[Any], mode: str) -> Response:
+    """Return the page at ``/`` of several services. Where ``mode`` is ``token`` it names none."""
+    shown = [site.page for site in sites if site.page is not None] if mode == PUBLIC else []
+    return render("index.html", path, services=[{"mount": page.mount[1:], **page.about()} for page in shown])
+
+
+PUBLIC: Final = "public"
+TOKEN: Final = "token"  # noqa: S105, a word
+
+
+@dataclass(kw_only=True, eq=False)
+class ServicePage:
+    """Serve the pages of one service. ``unready`` returns why it cannot answer yet; ``report`` says what a token says,
+    and with a second text why it is refused."""
+
+    settings: ServiceSettings
+    operations: Operations
+    invocation: Invocation
+    access: Access
+    search: ToolSearch
+    unready: Callable[[], str | None]
+    report: Callable[[str, str], TokenReport]
+    mode: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mode = self.settings.server.shown_page
+        self.mount = self.settings.mount
+        self._style = NameStyle(self.settings.catalog.names)
+        self._curation = Curation(self.settings.catalog)
+        self._discovery = self.operations.discovery
+        self._is_local = self.settings.server.is_local and not self.settings.auth.traits.authenticates
+
+    def admits(self, exchange: Exchange, refusal: Unauthorized) -> bool:
+        """Return whether a caller without a good token gets a page. A refused token is noted, so that the page says why
+        it is refused."""
+        if exchange.request.method == "POST":
+            return False
+        if "Authorization" in exchange.request.headers:
+            exchange.note_error(refusal)
+        return True
+
+    def about(self) -> dict[str, Any]:
+        """Return what everybody may know of the service: its name, and its state in words."""
+        info = self.operations.server_info(Caller()) if self._is_local else self.operations.public_info()
+        trouble = self._discovery.problems[0].cause
+        if reason := self.unready():
+            state, word = f"It is starting: {reason}.", "starting"
+        elif trouble:
+            why = f" ({excerpt(trouble, 400)})" if self._is_local else ""
+            state, word = f"Its methods cannot be listed now{why}. Tools that are known already stay.", "in trouble"
+        else:
+            state, word = "It answers.", "ready"
+        about = info.members.get("description", "")
+        title = info.members.get("title") or self.settings.name or info.members["name"]
+        return {"title": title, "about": about, "state": state, "word": word}
+
+    async def overview(self, exchange: Exchange) -> Response:
+        """Answer ``GET /?q=&group=&page=``: state, Connect, and the tools of this caller."""
+        if (other := self._instead(exchange)) is not None:
+            return other
+        catalog, refusal = await self._visible(exchange.caller)
+        query = exchange.request.query
+        words, group = query.get("q", "")[:500], query.get("group", "")[:200]
+        tools: Sequence[Tool] = await self.search.rank(catalog, words) if words.strip() else catalog.tools
+        groups = groups_of(catalog)
+        if group:
+            tools = [tool for tool in tools if group_of(tool) == group]
+        number = int(query.get("page", "1")) if query.get("page", "1")[:5].isdecimal() else 1
+        pages = max(1, -(-len(tools) // PAGE_SIZE))
+        number = min(max(number, 1), pages)
+        part = tools[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
+        rows = [(name if not words else "", list(them)) for name, them in groupby(part, group_of)]
+        if len(groups) < 2 or words:
+            rows = [("", list(part))] if part else []
+        return self._render(
+            exchange, "service.html", connect=self._connect(exchange), refusal=refusal, rows=rows,
+            total=len(catalog.tools), found=len(tools), words=words, group=group, groups=groups[:60],
+            number=number, pages=pages,
+            searches=self.settings.catalog.search,
+            left_out=left_out(catalog, self.settings.catalog, self.settings.name) if self._is_local else [],
+        )  # fmt: skip
+
+    async def tool(self, exchange: Exchange) -> Response:
+        """Answer ``GET /page/{tool}``: a tool as the model reads it, how it is called, and a form to try it."""
+        if (other := self._instead(exchange)) is not None:
+            return other
+        catalog, refusal = await self._visible(exchange.caller)
+        tool = catalog.by_name.get(exchange.tool)
+        if tool is None:
+            message = refusal or f"You see no tool of this name here: {excerpt(exchange.tool, 128)}"
+            return self._render(exchange, "none.html", 404, message=message)
+        projected = PROJECTOR.with_name_style(self._style).project(tool)
+        return self._render(
+            exchange, "tool.html", tool=tool, name=tool.name_for(self._style),
+            llm_name=tool.name_for(NameStyle.LLM),
+            shown=excerpt(jsonrpc.pretty(projected), _MOST_TEXT),
+            tokens=len(jsonrpc.encode(projected)) // _BYTES_PER_TOKEN,
+            arguments=rows_of_arguments(tool), hints=self._hints(tool), called=ways_of_calling(tool),
+            scopes=self.access.scopes_to_call(tool),
+            open=not self.access.needs_token(tool, self._discovery.current()), endpoint=self._url(exchange),
+        )  # fmt: skip
+
+    async def try_it(self, exchange: Exchange) -> Response:
+        """Answer ``POST /page/{tool}`` with ``{arguments}``: faults, or what would be sent, before credentials, and the
+        MCP request that does it. Nothing is sent."""
+        exchange.record.method = "page/try"
+        body = jsonrpc.decode_strictly(exchange.take_body())
+        if not isinstance(body, dict):
+            raise InvalidRequest("The body must be an object with arguments")
+        arguments = body.get("arguments", {})
+        if not isinstance(arguments, dict):
+            raise InvalidArguments('"arguments" must be an object')
+        found = await self.invocation.preview(exchange.caller, exchange.tool, arguments)
+        if "faults" in found:
+            return Response(jsonrpc.encode(found))
+        tool = await self.invocation.find_tool(exchange.caller, exchange.tool, PATIENCE)
+        headers, message = call_request(tool, tool.name_for(self._style), arguments, "gateway-page")
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
+        url = self._url(exchange)
+        words = ["curl", "-s", url, *(word for pair in headers.items() for word in ("-H", ": ".join(pair)))]
+        if exchange.caller.principal is not None:
+            words += ["-H", "Authorization: Bearer $TOKEN"]
+        curl = shlex.join([*words, "-d", message.decode()]).replace(
+            "'Authorization: Bearer $TOKEN'", '"Authorization: Bearer $TOKEN"'
+        )
+        request = {"url": f"{self.mount}/mcp", "headers": headers, "body": message.decode()}
+        return Response(jsonrpc.encode({**found, "request": request, "curl": curl}))
+
+    def _instead(self, exchange: Exchange) -> Response | None:
+        """Return the page in place of the one that is asked for: why a token is refused, or the one without names."""
+        if exchange.error is not None:
+            return self._refused(exchange)
+        if self.mode == TOKEN and exchange.caller.principal is None:
+            return render("shell.html", exchange.path)
+        return None
+
+    async def who_am_i(self, exchange: Exchange) -> Response:
+        """Answer ``GET /page``: what the caller's token says, whether it is accepted, and what more scopes bring."""
+        if (other := self._instead(exchange)) is not None:
+            return other
+        principal = exchange.caller.principal
+        if principal is None:
+            return self._render(exchange, "whoami.html", principal=None, report=None, more=[], accepted=False)
+        try:
+            catalog = await self._discovery.catalog(exchange.caller, PATIENCE)
+        except GatewayError:
+            catalog = Catalog((), "")
+        held = principal.scopes
+        lacking = sorted({scope for tool in catalog.tools for scope in tool.demand[1] - held})[:50]
+        more = [(scope, sum(scope in tool.demand[1] for tool in catalog.tools)) for scope in lacking]
+        report = self.report(_raw(exchange), "")
+        return self._render(exchange, "whoami.html", principal=principal, report=report, more=more, accepted=True)
+
+    def _refused(self, exchange: Exchange) -> Response:
+        error = exchange.error
+        why = str(getattr(error, "message", error))
+        report = self.report(_raw(exchange), why)
+        named = {} if self.mode == TOKEN else self.about()
+        values: dict[str, Any] = {"principal": None, "report": report, "more": [], "accepted": False}
+        return render("whoami.html", exchange.path, 401, page=self._frame(exchange, named), **values)
+
+    def _render(self, exchange: Exchange, template: str, status: int = 200, **values: Any) -> Response:
+        return render(template, exchange.path, status, page=self._frame(exchange, self.about()), **values)
+
+    def _frame(self, exchange: Exchange, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what each page of the service has: its name and state, where it is, and whether tokens are of use."""
+        unnamed = {"title": "Gateway", "about": "", "state": "", "word": ""}
+        caller = exchange.caller.principal
+        return {**unnamed, **about, "mount": self.mount[1:], "takes_tokens": self.access.enabled,
+                "subject": caller.subject if caller else "", "mode": self.mode}  # fmt: skip
+
+    async def _visible(self, caller: Caller) -> tuple[Catalog, str]:
+        """Return the tools of ``tools/list`` for this caller; none, and why not."""
+        if not self.access.may_enter(caller.principal):
+            return Catalog((), ""), "Its tools are shown to callers with a token."
+        try:
+            return await self.operations.visible_tools(caller, PATIENCE), ""
+        except GatewayError as error:
+            return Catalog((), ""), str(error.message)
+
+    def _url(self, exchange: Exchange) -> str:
+        server = self.settings.server
+        own = f"http{'s' if server.tls.cert_file else ''}://{exchange.request.host}"
+        return f"{server.public_url or own}{self.mount}/mcp"
+
+    def _connect(self, exchange: Exchange) -> dict[str, Any]:
+        """Return the entry for each client, and the links that add it by themselves."""
+        url, name = self._url(exchange), self.settings.name or "gateway"
+        clients = []
+        for key, client in CLIENTS.items():
+            try:
+                entry = client.render({name: client.entry((), url)})
+            except NotAdded as instead:
+                clients.append({"key": key, "title": client.title, "entry": "", "then": f"{instead}."})
+            else:
+                clients.append({"key": key, "title": client.title, "entry": entry, "then": client.then})
+        config = base64.b64encode(jsonrpc.encode({"url": url})).decode()
+        vscode = quote(jsonrpc.encode({"name": name, "type": "http", "url": url}).decode(), safe="")
+        links = {
+            "cursor": f"cursor://anysphere.cursor-deeplink/mcp/install?{urlencode({'name': name, 'config': config})}",
+            "vscode": f"vscode:mcp/install?{vscode}",
+        }
+        return {"url": url, "clients": clients, "links": links}
+
+    def _hints(self, tool: Tool) -> list[tuple[str, Any, str]]:
+        """Return each annotation, its value, and who said so."""
+        own = self._curation.override_for(tool.method).annotations.model_dump(exclude_none=True)
+        listed = "the service" if self.settings.catalog.trust_annotations else "the gateway, by the method's name"
+        said = [(name, value, "the operator" if name in own else listed) for name, value in tool.annotations.items()]
+        others = tool.meta.get("annotations", {})
+        return [*said, *((name, others[name], "the service, not trusted") for name in HINTS if name in others)]
+
+
+def _raw(exchange: Exchange) -> str:
+    return exchange.request.headers.get("Authorization", "").partition(" ")[2].strip()

@@ -1,0 +1,187 @@
+"""The page of the admin port: who sees it, what it says, and its buttons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from aiohttp import ClientSession
+
+from gateway.config.source import ConfigError, ConfigSource, load_settings
+from gateway.process.server import Server
+from gateway.process.serving import Reloads
+from gateway.web.admin_page import AdminPage
+from tests.configuring import put
+from tests.fault.behaviours import Hang, error, result
+from tests.fault.methods import ADD, ECHO, openrpc
+from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Start
+from tests.protocol.talk import Answer, Client
+
+FOREIGN: Final = ({"Host": "evil.example.com"}, {"Origin": "https://evil.example.com"}, {"Origin": "null"})
+
+
+class Peer:
+    """What a page knows of a request: the address of its peer, and its headers."""
+
+    def __init__(self, remote: str, headers: Mapping[str, str]) -> None:
+        self.remote, self.headers, self.connection = remote, headers, self
+        self.host = headers.get("Host", "127.0.0.1:9090")
+
+
+def admits(remote: str, settings: str = "", **headers: str) -> bool:
+    knobs = ["backend.url=http://127.0.0.1:8000/jsonrpc", "auth.mode=off", *([settings] if settings else [])]
+    made = load_settings(None, knobs, {}).server.admin_page
+    request: Any = Peer(remote, headers)
+    return AdminPage(made, lambda: ({}, {}), dict).admits(request)
+
+
+def test_only_loopback_and_the_named_networks_see_it_under_a_name_that_is_theirs() -> None:
+    assert admits("127.0.0.1")
+    assert admits("::1", Host="localhost:9090", Origin="http://localhost:9090")
+    assert not admits("192.0.2.7")
+    assert not admits("127.0.0.1", Host="gateway.example.com")
+    assert not admits("127.0.0.1", Host="127.0.0.1:9090", Origin="http://127.0.0.1:8080")
+    network = "server.admin_page={networks: [192.0.2.0/24], hosts: [gw.internal]}"
+    assert admits("192.0.2.7", network, Host="gw.internal:9090", Origin="http://gw.internal:9090")
+    assert not admits("192.0.3.7", network, Host="gw.internal:9090")
+    assert not admits("192.0.2.7", network, Host="evil.example.com")
+    assert not admits("192.0.2.7", network, Host="gw.internal:9090", Origin="http://evil.example.com")
+
+
+@pytest.mark.parametrize("value", ["{hosts: ['*']}", "{networks: [everywhere]}"])
+def test_a_name_for_all_and_a_network_that_is_none_are_faults(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"server\.admin_page\."):
+        admits("127.0.0.1", f"server.admin_page={value}")
+
+
+async def asked(session: ClientSession, server: Server, verb: str, path: str, **headers: str) -> Answer:
+    return await Client(session, server.admin_port).send(verb, path, headers=headers)
+
+
+async def test_elsewhere_the_root_lists_the_paths(session: ClientSession, start: Start) -> None:
+    server = await start()
+    answer = await asked(session, server, "GET", "/", Host="evil.example.com")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
+    assert "POST /reload" in answer.body.decode()
+    assert b"html" not in answer.body
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=["host", "origin", "opaque origin"])
+@pytest.mark.parametrize("path", ["/refresh", "/reload"])
+async def test_no_button_works_for_another_page(
+    session: ClientSession, start: Start, path: str, headers: dict[str, str]
+) -> None:
+    server = await start()
+    refused = await asked(session, server, "POST", path, **{"Origin": "http://evil.example.com", **headers})
+    assert refused.status == 403
+
+
+async def test_the_buttons_work_for_the_page_itself(session: ClientSession, start: Start) -> None:
+    server = await start()
+    own = f"http://127.0.0.1:{server.admin_port}"
+    assert (await asked(session, server, "POST", "/refresh", Origin=own)).status == 200
+    assert (await asked(session, server, "POST", "/refresh")).status == 200  # a program has no Origin
+    assert (await asked(session, server, "POST", "/reload", Origin=own)).status == 409  # there is no file
+
+
+async def test_it_is_locked_down_and_its_files_are_there(session: ClientSession, start: Start) -> None:
+    server = await start()
+    page = await asked(session, server, "GET", "/")
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    for name in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page.body.decode()):
+        assert (await asked(session, server, "GET", f"/{name}")).status == 200
+
+
+async def test_it_names_four_failures_at_once_each_with_what_to_do(
+    session: ClientSession, tmp_path: Path, backend: ScriptedBackend
+) -> None:
+    """A service that is down, one whose listing fails, a method that cannot be a tool, a file that is refused."""
+    broken = {"name": "books.purge", "params": [{"name": "x", "schema": {"$ref": "#/nowhere"}}]}
+    backend.on("rpc.discover", result(openrpc([ADD]) | {"methods": [ADD.listed(), broken]}))
+    file = tmp_path / "gateway.yaml"
+    async with ScriptedBackend([ECHO]) as other:
+        other.on("rpc.discover", error(-32000, "the database is away"))
+        text = (
+            "server: {port: 0, admin_port: 0}\nauth: {mode: 'off'}\nservices:\n"
+            f"  books: {{backend: {{url: '{backend.url}', listing: {{dialect: openrpc}}}}}}\n"
+            f"  crm: {{backend: {{url: '{other.url}', listing: {{dialect: openrpc}}}}}}\n"
+            "  shop: {backend: {url: 'http://127.0.0.1:9/jsonrpc', listing: {dialect: openrpc}}}\n"
+        )
+        file.write_text(text)
+        source = ConfigSource(file)
+        server = Server(source.load_settings())
+        reloads = Reloads(server, source)
+        await server.start()
+        try:
+            reloads.start()
+            await server.wait_until_listed()
+            put(file, f"{text}limits: {{invocation: often}}\n")
+            refused = await asked(session, server, "POST", "/reload")
+            page = (await asked(session, server, "GET", "/")).body.decode()
+            put(file, text)
+            assert (await asked(session, server, "POST", "/reload")).body == b"reloaded\n"
+        finally:
+            await server.stop()
+    assert (refused.status, b"limits.invocation" in refused.body) == (409, True)
+    shown = re.sub(r"<[^>]+>", "", page)
+    assert "the database is away" in shown
+    assert "Start the service, or set services.shop.backend.url" in shown
+    assert "the configuration was refused" in shown
+    assert "limits.invocation" in shown
+    assert "docs/operating.md#mcpgatewayservicenotlisted" in shown
+    assert "docs/operating.md#mcpgatewayconfigrefused" in shown
+    assert "books.purge" in shown
+    assert "Remedy: give it a schema under" in shown
+    assert f"{file}:5" in shown
+    assert "services.crm.backend.url" in shown
+
+
+async def test_it_counts_calls_and_shows_the_refused_ones(session: ClientSession, start: Start) -> None:
+    server = await start()
+    client = Client(session, server.port)
+    good = {"name": "add", "arguments": {"a": 1, "b": 2}}
+    for body in (good, good, {"name": "add", "arguments": {}}):
+        await client.post("/mcp/tools/invoke", body)
+    page = (await asked(session, server, "GET", "/")).body.decode()
+    assert re.search(r'5 minutes</th><td class="num">\d+</td>', page)
+    assert "<code>invalid_arguments</code>" in page
+
+
+async def test_secrets_of_the_configuration_are_masked(
+    session: ClientSession, tmp_path: Path, backend: ScriptedBackend
+) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(
+        "server: {port: 0, admin_port: 0}\nauth: {mode: 'off'}\nbackend:\n"
+        f"  url: {backend.url}\n  listing: {{dialect: openrpc}}\n"
+        "  credentials: {mode: static, send: {headers: {X-Key: quite-secret-indeed}}}\n"
+    )
+    source = ConfigSource(file)
+    server = Server(source.load_settings())
+    reloads = Reloads(server, source)
+    await server.start()
+    try:
+        reloads.start()
+        page = (await asked(session, server, "GET", "/")).body
+    finally:
+        await server.stop()
+    assert b"***" in page
+    assert b"quite-secret-indeed" not in page
+
+
+async def test_it_answers_while_the_service_hangs(session: ClientSession, backend: ScriptedBackend) -> None:
+    from tests.protocol.conftest import settings
+
+    backend.on("rpc.discover", Hang("nothing"))
+    server = Server(settings(backend.url))
+    await server.start()
+    try:
+        page = (await asked(session, server, "GET", "/")).body
+        assert b"the first listing has not come yet" in page
+    finally:
+        backend.release.set()
+        await server.stop()

@@ -1,0 +1,276 @@
+"""The pages for who calls: what is on them and for whom, and `Try it`, which sends nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+
+from gateway.config.source import ConfigError, load_settings
+from gateway.settings import Settings
+from tests.authorization.stand import PUBLIC, RESOURCE, stand
+from tests.configuring import BASE, file
+from tests.fault.behaviours import result
+from tests.fault.methods import ADD, ECHO, openrpc
+from tests.fault.scripted import ScriptedBackend
+from tests.http_servers import served
+from tests.protocol.sites import several
+from tests.protocol.talk import Answer, Client
+
+pytestmark = pytest.mark.usefixtures("both_servers")
+
+Connect = Callable[..., Awaitable[Client]]
+SETTINGS_ALONE: Final = pytest.mark.own_server("no gateway")
+POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+TOOL_LINK: Final = re.compile(r'href="[./a-z]*page/([^"]+)"')
+PAGES: Final = ("/", "/page", "/page/add", "/page/none")
+
+
+def tools_on(answer: Answer) -> list[str]:
+    """The tools that a page links to."""
+    return TOOL_LINK.findall(answer.body.decode())
+
+
+def words(answer: Answer) -> str:
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8", answer
+    return answer.body.decode()
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_each_page_is_locked_down_and_asks_nothing_of_other_hosts(client: Client, path: str) -> None:
+    answer = await client.get(path)
+    assert answer.headers["Content-Security-Policy"] == POLICY
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "Authorization" in answer.headers["Vary"]
+    assert "Set-Cookie" not in answer.headers
+    for asked in re.findall(r'(?:src|action)="([^"]*)"|<link[^>]*href="([^"]*)"', words(answer)):
+        assert "//" not in "".join(asked)
+
+
+async def test_the_page_shows_the_state_how_to_connect_and_the_tools_of_the_list(client: Client) -> None:
+    answer = await client.get("/")
+    listed = [tool["name"] for tool in (await client.get("/mcp/tools/list")).json["tools"]]
+    assert tools_on(answer) == listed
+    page = words(answer)
+    assert "Ready" in page
+    assert f"http://127.0.0.1:{client.port}/mcp" in page
+    assert "cursor://anysphere.cursor-deeplink/mcp/install?name=gateway" in page
+    assert "vscode:mcp/install?%7B%22name%22" in page
+    assert all(title in page for title in ("Claude Code", "VS Code", "Cursor", "Codex", "Gemini CLI"))
+
+
+async def test_its_files_have_their_hash_in_the_name_and_may_be_kept_for_a_year(client: Client) -> None:
+    page = words(await client.get("/page/add"))
+    names = re.findall(r'(?:src|href)="\.\./(static/[^"]+)"', page)
+    assert len(names) == 2
+    for name in names:
+        got = await client.get(f"/{name}")
+        assert (got.status, got.headers["Cache-Control"]) == (200, "public, max-age=31536000, immutable")
+    assert (await client.get("/static/page.css")).status == 404
+    assert (await client.get("/static/../pages.py")).status == 404
+
+
+async def test_a_search_has_the_best_tools_first(client: Client) -> None:
+    assert tools_on(await client.get("/?q=add")) == ["add"]
+    assert "No tool matches" in words(await client.get("/?q=zebra"))
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "9999999999", "x", "%C2%B2"])
+async def test_any_page_number_is_a_page(client: Client, number: str) -> None:
+    assert (await client.get(f"/?page={number}")).status == 200
+
+
+async def test_a_tool_has_its_arguments_names_and_what_the_model_reads(client: Client) -> None:
+    page = words(await client.get("/page/add"))
+    assert all(word in page for word in ("As the model reads it", "tokens", "Arguments", "required", "number"))
+    missing = await client.get("/page/none")
+    assert missing.status == 404
+    assert "You see no tool of this name" in words(missing)
+
+
+async def test_try_it_says_what_would_be_sent_and_sends_nothing(client: Client, backend: ScriptedBackend) -> None:
+    found = (await client.post("/page/add", {"arguments": {"a": 1, "b": 2}})).json
+    assert (found["method"], found["params"]) == ("add", {"a": 1, "b": 2})
+    assert found["curl"].startswith(f"curl -s http://127.0.0.1:{client.port}/mcp ")
+    assert backend.requests == []
+    called = await client.post("/mcp", json.loads(found["request"]["body"]), found["request"]["headers"])
+    assert called.result["structuredContent"] == {"sum": 3}
+
+
+async def test_try_it_says_what_is_wrong_with_the_arguments(client: Client, backend: ScriptedBackend) -> None:
+    found = (await client.post("/page/add", {"arguments": {"a": "one"}})).json
+    assert list(found) == ["faults"]
+    assert len(found["faults"]) == 2
+    assert backend.requests == []
+    for body in ([], {"arguments": 1}, b"{"):
+        assert (await client.post("/page/add", body)).status == 400
+    assert (await client.post("/page/none", {})).status == 404
+
+
+async def test_try_it_shows_no_value_that_the_operator_hides(connect: Connect) -> None:
+    client = await connect("catalog.tools={echo: {arguments: {value: {hidden: true, default: s3cret-of-ours}}}}")
+    found = await client.post("/page/echo", {"arguments": {}})
+    assert found.json["params"] == {"value": "…"}
+    assert b"s3cret" not in found.body + (await client.get("/page/echo")).body
+
+
+async def test_try_it_counts_as_a_call(connect: Connect) -> None:
+    client = await connect("limits.invocation=10/day")
+    answers = [await client.post("/page/add", {"arguments": {"a": 1, "b": 2}}) for _ in range(11)]
+    assert [answer.status for answer in answers] == [200] * 10 + [429]
+    assert (await client.post("/mcp/tools/invoke", {"name": "add", "arguments": {"a": 1, "b": 2}})).status == 429
+
+
+async def test_pages_count_as_listings(connect: Connect) -> None:
+    client = await connect("limits.discovery=2/day")
+    assert [len(tools_on(await client.get("/"))) > 0 for _ in range(3)] == [True, True, False]
+
+
+async def test_off_is_404(connect: Connect) -> None:
+    client = await connect("server.page=off")
+    assert [(await client.get(path)).status for path in (*PAGES, "/static/page.css")] == [404] * 5
+
+
+async def test_a_page_of_another_origin_reads_nothing(client: Client) -> None:
+    assert (await client.get("/", Origin="https://evil.example.com")).status == 403
+    assert (await client.get("/", Host="evil.example.com")).status == 421
+
+
+async def test_each_of_several_services_has_a_page_and_one_leads_to_them() -> None:
+    async with ScriptedBackend([ADD]) as crm, ScriptedBackend([ECHO]) as shop:
+        places = (f"services.{name}.backend.url={it.url}" for name, it in (("crm", crm), ("shop", shop)))
+        knobs = ("server.port=0", "server.admin_port=0", "auth.mode=off", *places)
+        async with served(load_settings(None, knobs, environ={})) as http:
+            root, mounted = (Client(http.session, http.port, mount) for mount in ("", "/crm"))
+            first = words(await root.get("/"))
+            assert 'href="./crm/"' in first
+            assert 'href="./shop/"' in first
+            assert tools_on(await mounted.get("/")) == ["add"]
+            moved = await root.send("HEAD", "/crm")
+            assert moved.status in (200, 308)
+            page = words(await mounted.get("/page/add"))
+            assert 'href="../../crm/#tools"' in page
+            assert re.search(r'src="\.\./\.\./static/page\.[0-9a-f]{16}\.js"', page)
+            assert (await mounted.post("/page/add", {"arguments": {"a": 1, "b": 1}})).json["request"][
+                "url"
+            ] == "/crm/mcp"
+
+
+async def test_without_pages_several_services_have_none() -> None:
+    async with several() as both:  # public_url is set
+        assert [(await one.get("/")).status for one in (both.root, both.crm.client)] == [404, 404]
+
+
+async def test_without_a_token_a_service_that_wants_one_shows_no_tool() -> None:
+    async with stand("server.page=public") as it:
+        answer = await it.client().get("/")
+        assert (answer.status, tools_on(answer)) == (200, [])
+        assert "shown to callers with a token" in words(answer)
+        assert (await it.client().get("/page/add")).status == 404
+        refused = await it.client().post("/page/add", {"arguments": {}})
+        assert (refused.status, "add" in refused.body.decode()) == (401, False)
+        assert it.shown("rpc.discover") == []
+
+
+async def test_each_caller_sees_the_tools_that_their_list_has() -> None:
+    async with stand("server.page=public") as it:
+        it.listings.shows("ann", ADD)
+        it.listings.shows("bob", ECHO)
+        ann, bob = it.of("ann"), it.of("bob")
+        assert (tools_on(await ann.get("/")), tools_on(await bob.get("/"))) == (["add"], ["echo"])
+        assert (await ann.get("/page/add")).status == 200
+        stranger = await bob.get("/page/add")
+        assert stranger.status == 404
+        assert b"a number" not in stranger.body
+        assert (await bob.post("/page/add", {"arguments": {"a": 1, "b": 1}})).status == 404
+
+
+async def test_a_tool_beyond_the_scopes_of_a_token_is_not_shown_and_the_refusal_names_the_scope() -> None:
+    async with stand("server.page=public", "catalog.tools={add: {scopes: [adder]}}") as it:
+        plain, adder = it.of("ann"), it.of("ann", "adder")
+        assert "add" not in tools_on(await plain.get("/"))
+        assert "add" in tools_on(await adder.get("/"))
+        refused = await plain.post("/page/add", {"arguments": {"a": 1, "b": 1}})
+        assert refused.status == 403
+        assert 'scope="adder"' in refused.headers["WWW-Authenticate"]
+        me = words(await plain.get("/page"))
+        assert "You are" in me
+        assert "adder" in me
+        assert "add</" not in me
+
+
+async def test_a_refused_token_is_told_why() -> None:
+    async with stand("server.page=public") as it:
+        answer = await it.client(it.issuer.sign(sub="ann", aud="https://other.example.com")).get("/page")
+        assert answer.status == 401
+        assert "Not accepted" in words(answer)
+        assert "https://other.example.com" in words(answer)
+        assert RESOURCE in words(answer)
+
+
+async def test_in_token_mode_there_is_no_name_until_a_token_is_accepted() -> None:
+    async with stand("server.page=token", "auth.anonymous=list", "mcp.server.name=bookshop") as it:
+        shells = [await it.client().get(path) for path in ("/", "/page", "/page/add", "/page/none")]
+        assert {shell.status for shell in shells} == {200}
+        assert len({re.sub(r"(\.\./|\./)static", "static", words(shell)) for shell in shells}) == 1
+        assert not any(word in words(shells[0]) for word in ("bookshop", PUBLIC, "add"))
+        refused = await it.client("rubbish").get("/")
+        assert refused.status == 401
+        assert "bookshop" not in words(refused)
+        assert "add" in tools_on(await it.of("ann").get("/"))
+
+
+def shown_page(*knobs: str) -> str:
+    settings: Settings = load_settings(None, ["backend.url=http://127.0.0.1:8000/jsonrpc", "auth.mode=off", *knobs], {})
+    return settings.server.shown_page
+
+
+@SETTINGS_ALONE
+def test_by_default_the_page_is_public_for_people_on_this_machine_alone() -> None:
+    assert shown_page() == shown_page("server.host=localhost") == "public"
+    assert shown_page("server.public_url=https://gw.example.com") == "off"
+    assert shown_page("server.trusted_proxies=[127.0.0.1]") == "off"
+    assert shown_page("server.host=0.0.0.0", "auth.allow_unauthenticated=true") == "off"
+    assert shown_page("server.page=off") == "off"
+    assert shown_page("server.public_url=https://gw.example.com", "server.page=public") == "public"
+
+
+@SETTINGS_ALONE
+def test_a_page_for_tokens_that_nobody_has_is_a_fault(tmp_path: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=re.escape("server.page: is token, and nobody has one where auth.mode is off")
+    ):
+        load_settings(file(tmp_path, f"{BASE}server: {{page: token}}\n"), (), {})
+
+
+async def test_on_this_machine_the_page_says_what_is_not_offered_and_how_to_offer_it(connect: Connect) -> None:
+    client = await connect("catalog.exclude=[echo, 'dump*']")
+    page = words(await client.get("/"))
+    assert "Not offered" in page
+    assert "hidden by catalog.exclude: &#34;echo&#34;" in page
+    assert "exclude: [&#34;dump*&#34;]" in page
+
+
+async def test_the_page_says_why_a_method_is_quarantined_where_and_what_frees_it(
+    connect: Connect, backend: ScriptedBackend
+) -> None:
+    broken = {"name": "broken", "params": [{"name": "x", "schema": {"$ref": "#/nowhere"}}]}
+    backend.on("rpc.discover", result(openrpc([ADD]) | {"methods": [ADD.listed(), broken]}))
+    page = words(await (await connect()).get("/"))
+    assert "<bdi>broken</bdi>" in page
+    assert "Remedy: " in page
+    assert "&#34;broken&#34;:\n      input_schema: {type: object}" in page
+
+
+async def test_where_others_come_the_page_does_not_say_what_is_hidden(connect: Connect) -> None:
+    client = await connect("catalog.exclude=[echo]", "server.public_url=http://127.0.0.1", "server.page=public")
+    page = words(await client.get("/"))
+    assert "Not offered" not in page
+    assert "echo" not in page
