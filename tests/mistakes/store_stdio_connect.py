@@ -123,7 +123,7 @@ STDIO: Final = (
           ("stdio", *JWT, "--token-file", "<dir>/absent"), LIST),
     Typed(Mistake("There are several services, and none is named.", "crm, shop", "--service", 2),
           ("stdio", "--config", "<dir>/two.yaml")),
-    Typed(Mistake("The service does not run.", "connection refused", "run check", 0), ("stdio",
+    Typed(Mistake("The service does not run.", "Nothing listens at <closed>", "Start the service", 0), ("stdio",
             "http://<closed>/jsonrpc"),
           LIST),
     Typed(Mistake("A method of MCP is misspelled.", "tools/lst", "", 0), ("stdio", "<url>"),
