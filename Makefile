@@ -40,6 +40,7 @@ reach: $(VENV)/.dev ## real services from their URL alone: what is understood, t
 	$(BIN)/python -m tests.reach
 
 bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (8 minutes)
+	@bash tests/install.sh $(BIN)/python page
 	$(BIN)/python -m tests.bench
 
 bench-quick: bench-services ## the lanes that decide, and a guard against slower calls (2 minutes; writes nothing)
@@ -72,7 +73,8 @@ observe: observe-services ## a gateway with Prometheus and Alertmanager, to look
 observe-services: $(VENV)/.dev
 	@bash tests/install.sh observe
 
-page: services ## first paint and size of the pages, and their pictures for docs/page (1 minute)
+page: $(VENV)/.dev ## first paint and size of the pages, and their pictures for docs/page (1 minute)
+	@bash tests/install.sh $(BIN)/python page
 	$(BIN)/python -m tests.page
 
 image: $(VENV)/.dev ## build the container image twice, look into it, and run it (2 minutes)

@@ -6,6 +6,7 @@
 # Usage: tests/install.sh PYTHON [reach]      (the python of the project's virtual environment)
 #        tests/install.sh bench               (what `make bench` needs of Debian, and nothing else)
 #        tests/install.sh observe             (what `make observe` and `make observe-test` need, likewise)
+#        tests/install.sh PYTHON page         (what `make page` and the rows of `make bench` about pages need, likewise)
 #        tests/install.sh PYTHON image        (what `make image` and `make lock` need, and nothing else)
 #        tests/install.sh PYTHON lint         (what `make lint-deploy` needs, likewise)
 #
@@ -119,6 +120,11 @@ if [ "${1:-}" = bench ]; then
   install_debian_packages "nginx:nginx-light redis-server:redis-server taskset:util-linux wrk:wrk $module"
   exit
 fi
+if [ "${2:-}" = page ]; then
+  install_debian_packages 'chromium:chromium'
+  install_npm_packages "$1" page
+  exit
+fi
 if [ "${2:-}" = image ]; then
   install_debian_packages 'buildah:buildah mmdebstrap:mmdebstrap'
   install_python_packages "$1" image
@@ -133,7 +139,7 @@ if [ "${1:-}" = observe ]; then
   install_debian_packages "prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager redis-server:redis-server"
   exit
 fi
-[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image|lint], or tests/install.sh bench|observe"
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image|lint|page], or tests/install.sh bench|observe"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)

@@ -123,7 +123,11 @@ def check_header_parameters(headers: Headers, tool: Tool, arguments: Mapping[str
 
 def call_request(tool: Tool, name: str, arguments: Mapping[str, Any], client: str) -> tuple[dict[str, str], bytes]:
     """Return the headers and the body with which a client of 2026-07-28 calls a tool."""
-    meta = {META_VERSION: VERSION, META_CLIENT: {"name": client, "version": "1"}, META_CAPABILITIES: {}}
+    meta = {
+        META_VERSION: VERSION,
+        META_CLIENT: {"name": client, "version": "1"},
+        META_CAPABILITIES: {"elicitation": {}},
+    }
     params = {"name": name, "arguments": arguments, "_meta": meta}
     headers = {PROTOCOL_VERSION: VERSION, METHOD: "tools/call", NAME: _header_value(name)}
     for parameter in tool.headers:

@@ -196,7 +196,6 @@ class ServicePage:
     async def try_it(self, exchange: Exchange) -> Response:
         """Answer ``POST /page/{tool}`` with ``{arguments}``: faults, or what would be sent, before credentials, and the
         MCP request that does it. Nothing is sent."""
-        exchange.record.method = "page/try"
         body = jsonrpc.decode_strictly(exchange.take_body())
         if not isinstance(body, dict):
             raise InvalidRequest("The body must be an object with arguments")

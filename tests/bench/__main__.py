@@ -31,7 +31,7 @@ from tests.bench.machine import Unusable, program, two_cores
 from tests.bench.page import PAGE, RESULTS, ROOT, write
 from tests.bench.profile import shares
 from tests.bench.report import Line, Rounds, lanes_table, lines_table
-from tests.bench.rows import BOUNDS, COLD_TOOLS, SCRAPES, STARTS, TARGETS, Row, Run, guard, recorded_ratio
+from tests.bench.rows import BOUNDS, COLD_TOOLS, PAGES, SCRAPES, STARTS, TARGETS, Row, Run, guard, recorded_ratio
 from tests.bench.versions import machine
 
 _PROFILED: Final = 4
@@ -67,7 +67,7 @@ def plan(arguments: Sequence[str]) -> Plan:
         return Plan(
             True, given.rounds or 5, 3, frozenset(lanes.QUICK), (guard(recorded_ratio()), *quick, *SCRAPES, *STARTS)
         )
-    return Plan(False, given.rounds or 3, 3, everything, (*TARGETS, *BOUNDS, *SCRAPES))
+    return Plan(False, given.rounds or 3, 3, everything, (*TARGETS, *BOUNDS, *SCRAPES, *PAGES))
 
 
 def say(what: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from tests.bench.permits import microseconds_per_permit
 from tests.bench.report import Line, Rounds, Target
 from tests.bench.shared_permits import microseconds_per_shared_permit, permits_beyond_the_burst
 from tests.bench.tokens import microseconds_per_warm_token
+from tests.page.figures import MOST_KILOBYTES, MOST_MS, first_paints, kilobytes_of_files
 
 RECORDED: Final = Path(__file__).with_name("recorded.json")
 """What the last ``make bench`` found, for the guard of ``make bench-quick``."""
@@ -144,6 +146,13 @@ SCRAPES: Final = (
     _at_most("/metrics of 2,400 tools, loop held", 10, " ms", lambda _: scraping.milliseconds_held(), quick=True),
 )
 """What a scrape costs. docs/performance.md does not show these."""
+
+
+PAGES: Final = (
+    _at_most("a page with 5,000 tools, first paint", MOST_MS, " ms", lambda _: asyncio.run(first_paints())),
+    _at_most("style sheet and script of the pages", MOST_KILOBYTES, " kB", lambda _: [kilobytes_of_files()]),
+)
+"""What a person waits for. docs/performance.md does not show these."""
 
 
 STARTS: Final = (

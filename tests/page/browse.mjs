@@ -88,12 +88,12 @@ const scenarios = {
       kept: await page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie].join()) };
   },
 
-  async call({ url, arguments: values, token = "", then = "", button = "Call" }) {
+  async call({ url, arguments: values, token = "", then = "", agrees = false, button = "Call" }) {
     const { page, faults } = await open(url);
     if (token) await giveToken(page, token);
     if (then) await Promise.all([page.waitForFunction((old) => document.title !== old, await page.title()), page.click(then)]);
     const dialogs = [];
-    page.on("dialog", (dialog) => { dialogs.push(dialog.message()); dialog.dismiss(); });
+    page.on("dialog", (dialog) => { dialogs.push(dialog.message()); agrees ? dialog.accept() : dialog.dismiss(); });
     await page.fill("#json", typeof values === "string" ? values : JSON.stringify(values));
     await page.click(`button:text-is("${button}")`);
     await page.waitForFunction(() => document.querySelector("#answer").textContent !== "");

@@ -93,6 +93,16 @@ async def test_a_destructive_tool_asks_before_it_is_called() -> None:
         assert (checked["dialogs"], checked["answer"]) == ([], "These arguments are good. Nothing was sent.")
 
 
+async def test_a_tool_that_needs_consent_asks_for_it() -> None:
+    async with bookshop("catalog.tools={orders.create: {confirm: true}}") as shop:
+        url, order = f"{shop.url}/page/orders.create", {"isbn": "9780142437247"}
+        declined = await browse("call", url=url, arguments=order)
+        assert len(declined["dialogs"]) == 1
+        assert "did not agree" in declined["answer"]
+        agreed = await browse("call", url=url, arguments=order, agrees=True)
+        assert '"order": 1' in agreed["answer"]
+
+
 async def test_a_token_shows_its_callers_tools_and_stays_in_the_tab() -> None:
     async with stand("server.page=public") as it:
         it.listings.shows("ann", ADD)

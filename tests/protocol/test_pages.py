@@ -17,6 +17,7 @@ from tests.fault.behaviours import result
 from tests.fault.methods import ADD, ECHO, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.http_servers import served
+from tests.page.figures import MOST_KILOBYTES, kilobytes_of_files
 from tests.protocol.sites import several
 from tests.protocol.talk import Answer, Client
 
@@ -73,6 +74,7 @@ async def test_its_files_have_their_hash_in_the_name_and_may_be_kept_for_a_year(
     for name in names:
         got = await client.get(f"/{name}")
         assert (got.status, got.headers["Cache-Control"]) == (200, "public, max-age=31536000, immutable")
+    assert kilobytes_of_files() <= MOST_KILOBYTES
     assert (await client.get("/static/page.css")).status == 404
     assert (await client.get("/static/../pages.py")).status == 404
 

@@ -94,6 +94,12 @@ function valueOf(field) {
 
 const pretty = (value) => JSON.stringify(value, null, 2);
 
+// Whether the gateway asks for nothing but a person's consent. Other questions are shown as they are.
+function isConsent(questions) {
+  const names = Object.keys(questions);
+  return names.length === 1 && names[0] === "confirm" && questions.confirm.method === "elicitation/create";
+}
+
 // A form with a field for each argument, and the same arguments as JSON. Whichever was changed last counts.
 function tryIt(section) {
   const [form, answer] = [one("form", section), one(".answer", section)];
@@ -159,11 +165,19 @@ function tryIt(section) {
         answered("Not called.", false);
         return;
       }
-      const response = await ask(section.dataset.mcp, {
-        method: "POST", headers: plan.request.headers, body: plan.request.body,
-      });
+      const call = (body) => ask(section.dataset.mcp, {method: "POST", headers: plan.request.headers, body});
+      let response = await call(plan.request.body);
       if (!response.ok) { answered(await refusal(response), true); return; }
-      const message = JSON.parse(await response.text());
+      let message = JSON.parse(await response.text());
+      const questions = message.result && message.result.inputRequests || {};
+      if (isConsent(questions)) {
+        const body = JSON.parse(plan.request.body);
+        const action = window.confirm(questions.confirm.params.message) ? "accept" : "decline";
+        Object.assign(body.params, {requestState: message.result.requestState, inputResponses: {confirm: {action, content: {}}}});
+        response = await call(JSON.stringify(body));
+        if (!response.ok) { answered(await refusal(response), true); return; }
+        message = JSON.parse(await response.text());
+      }
       answered(pretty(message.error || message.result), Boolean(message.error || message.result.isError));
     } catch (error) { answered(String(error), true); }
   });
