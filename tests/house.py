@@ -45,8 +45,8 @@ LIMITS: Final[Mapping[int, House]] = {
     14: House(loose=8, rooms=30, files=190, head=12.5, floors=16, knobs=112, lines=31_900),
     15: House(loose=8, rooms=30, files=198, head=12.5, floors=16, knobs=118, lines=33_200),  # metrics, traces, audit
     16: House(loose=8, rooms=30, files=202, head=12.5, floors=16, knobs=121, lines=34_330),  # config, TLS; decision 48
-    17: House(loose=8, rooms=30, files=206, head=12.5, floors=16, knobs=124, lines=35_230),  # the pages
-    18: House(loose=8, rooms=30, files=210, head=12.5, floors=16, knobs=125, lines=35_830),  # first contact
+    17: House(loose=8, rooms=30, files=204, head=12.5, floors=16, knobs=123, lines=35_230),  # the pages
+    18: House(loose=8, rooms=30, files=208, head=12.5, floors=16, knobs=124, lines=35_830),  # first contact
 }
 """The limits after each part of the work; the last one holds. A later part adds one file for each 150 lines that it may
 grow, and the knobs that its issue names."""
