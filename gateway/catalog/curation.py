@@ -207,21 +207,21 @@ class Curation:
                 )
 
 
-def left_out(catalog: Catalog, settings: CatalogSettings, service: str) -> list[dict[str, str]]:
+def left_out(catalog: Catalog, settings: CatalogSettings, service: str) -> list[dict[str, Any]]:
     """Return the first methods that are not offered, each with the reason, the place, and the YAML that offers it.
     ``service`` is the name of its settings, "" at the top level."""
     curation, rows = Curation(settings), []
     within = f"services:\n  {service}:\n" if service else ""
 
-    def add(name: str, why: str, yaml: str, at: str = "", remedy: str = "") -> None:
+    def add(name: str, why: str, yaml: str, at: str = "", remedy: str = "", changes: Sequence[str] = ()) -> None:
         lines = yaml.splitlines()
         text = within + "\n".join(f"    {line}" if within else line for line in lines) if lines else ""
-        rows.append({"name": name, "why": why, "yaml": text, "at": at, "remedy": remedy})
+        rows.append({"name": name, "why": why, "yaml": text, "at": at, "remedy": remedy, "changes": changes})
 
-    for method in catalog.quarantined[:_LEFT_OUT]:
-        named = jsonrpc.encode(method.name).decode()
+    for one in catalog.quarantined[:_LEFT_OUT]:
+        named = jsonrpc.encode(one.name).decode()
         schema = f"catalog:\n  tools:\n    {named}:\n      input_schema: {{type: object}}"
-        add(method.name, method.reason, "" if method.held_by_pin else schema, method.pointer, method.remedy)
+        add(one.name, one.reason, "" if one.held_by_pin else schema, one.pointer, one.remedy, one.changes)
     for name in catalog.hidden[: _LEFT_OUT - len(rows)]:
         add(name, *curation.hiding(name))
     return rows

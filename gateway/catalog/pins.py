@@ -17,12 +17,14 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.catalog.curation import CHANGES_SITE
 from gateway.model import Binding, QuarantinedMethod, Structure, Tool
+from gateway.text import excerpt
 
 MAX_BYTES: Final = 64 * 1024**2
 _IN_FILES: Final[Mapping[Any, Any]] = {
     str: str, str | None: str | None, bool: bool, list[str]: list, Mapping[str, Any]: dict
 }  # fmt: skip
 """The JSON type of a pin's field in a file, by the annotation of the field."""
+_SHOWN: Final = 600
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
 
 
@@ -89,9 +91,11 @@ class Pins:
         if pinned is None:
             return self.unreviewed(tool.method)
         now, names = pin_of(tool), [field.name for field in fields(Pin)]
-        changed = [name.replace("_", " ") for name in names if getattr(pinned, name) != getattr(now, name)]
+        pairs = {name: (getattr(pinned, name), getattr(now, name)) for name in names}
+        changed = {name.replace("_", " "): pair for name, pair in pairs.items() if pair[0] != pair[1]}
         reason = f"changed since it was pinned: {', '.join(changed)}"
-        return QuarantinedMethod(tool.method, reason, _REMEDY, held_by_pin=True) if changed else None
+        changes = tuple(excerpt(f"{name}: {was!r} is now {new!r}", _SHOWN) for name, (was, new) in changed.items())
+        return QuarantinedMethod(tool.method, reason, _REMEDY, held_by_pin=True, changes=changes) if changed else None
 
 
 def pin_of(tool: Tool) -> Pin:

@@ -115,13 +115,15 @@ class SourceAnswer:
 @dataclass(frozen=True, slots=True)
 class QuarantinedMethod:
     """Hold a method that is left out of the catalog, the ``reason``, and the ``remedy``. The other methods are offered.
-    ``pointer`` is the JSON pointer of the fault. ``held_by_pin`` is a method that is valid but differs from its pin."""
+    ``pointer`` is the JSON pointer of the fault. ``held_by_pin`` is a method that is valid but differs from its pin;
+    ``changes`` says in which values."""
 
     name: str
     reason: str
     remedy: str
     pointer: str = ""
     held_by_pin: bool = False
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

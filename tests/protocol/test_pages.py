@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from aiohttp import ClientSession
 
+from gateway.catalog.pins import write_pins
 from gateway.config.source import ConfigError, load_settings
+from gateway.process.server import Server
 from gateway.settings import Settings
 from tests.authorization.stand import PUBLIC, RESOURCE, stand
 from tests.configuring import BASE, file
@@ -269,6 +273,20 @@ async def test_the_page_says_why_a_method_is_quarantined_where_and_what_frees_it
     assert "<bdi>broken</bdi>" in page
     assert "Remedy: " in page
     assert "&#34;broken&#34;:\n      input_schema: {type: object}" in page
+
+
+async def test_the_page_says_in_which_values_a_tool_differs_from_its_pin(
+    start: Callable[..., Awaitable[Server]], backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    catalog = (await start()).services[""].discovery.current()
+    assert catalog is not None
+    write_pins(pins := tmp_path / "pins.json", catalog.tools)
+    backend.on("rpc.discover", result(openrpc([ADD]) | {"methods": [ADD.listed() | {"summary": "Add, and tell all"}]}))
+    server = await start(f"catalog.pin={pins}")
+    async with ClientSession() as session:
+        page = words(await Client(session, server.port).get("/"))
+    assert "changed since it was pinned: description" in page
+    assert "is now &#39;Add, and tell all&#39;" in page
 
 
 async def test_where_others_come_the_page_does_not_say_what_is_hidden(connect: Connect) -> None:
