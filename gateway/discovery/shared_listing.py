@@ -51,7 +51,10 @@ def decode_listing(document: bytes) -> Listing:
         return replace(
             listing,
             methods=tuple(_method(members, whole["roots"]) for members in whole["listing"]["methods"]),
-            quarantined=tuple(model.QuarantinedMethod(**members) for members in whole["listing"]["quarantined"]),
+            # Differences from pins are of a catalog, never of a listing.
+            quarantined=tuple(
+                model.QuarantinedMethod(**one | {"changes": ()}) for one in whole["listing"]["quarantined"]
+            ),
             service=model.ServiceInfo(**whole["listing"]["service"]),
             form=model.MessageForm(**form | {"version": model.Version(form["version"])}),
             notes=tuple(listing.notes),
