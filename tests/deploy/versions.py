@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from gateway.config.source import load_settings
-from gateway.discovery.shared_listing import backend_digest
 from gateway.signing import SigningKeys, read_secrets
 from gateway.store import ResourceStore
 from gateway.store.redis import RedisStore
@@ -26,6 +27,15 @@ LEAST: Final = 1000
 """Calls that each version answers while both serve, in each direction."""
 _UNAVAILABLE: Final = "the shared store is unavailable"
 _SLOW: Final = "no answer within"
+_KEYS: Final = """
+import json, sys
+from pathlib import Path
+from gateway.config.source import load_settings
+from gateway.discovery.shared_listing import backend_digest
+services = load_settings(Path(sys.argv[1])).by_mount.values()
+print(json.dumps([f"listing:{backend_digest(service)}" for service in services]))
+"""
+"""A program that each version runs as its own: a setting more makes another key."""
 _UNREAD: Final = ("a listing in the shared store cannot be read", "was not sealed with this secret")
 
 
@@ -44,7 +54,7 @@ async def _roll(it: World, proofs: Proofs, image: Image, words: str) -> None:
     that they do not know in Redis."""
     start, others = len(it.load.calls), list(it.cluster.pods)
     seen = {pod.name: len(pod.lines) for pod in others}
-    unknown = await _make_unknown(it)
+    unknown = await _make_unknown(it, others[0].image, image)
     first = await it.cluster.replace(others[0], image)
     both = len(it.load.calls)
     addresses = {f"127.0.0.1:{first.port}"}, {f"127.0.0.1:{pod.port}" for pod in others[1:]}
@@ -82,23 +92,34 @@ def _answered(load: Load, start: int, addresses: set[str]) -> int:
     return sum(call.replica in addresses for call in load.calls[start:])
 
 
-async def _make_unknown(it: World) -> int:
-    """Put documents of a form that no version knows into Redis, in place of shared listings: some are sealed as the
-    gateway seals, others with another secret. Of every third, the replicas that run hear by a notice that it is new.
-    Return how many there are."""
+async def _make_unknown(it: World, *images: Image) -> int:
+    """Put documents of a form that no version knows into Redis, where each of these versions looks for shared listings.
+    Some are sealed as the gateway seals, others with another secret. Of every third, the replicas that run hear by a
+    notice that it is new. Return how many there are."""
     pod = it.cluster.pods[0]
     settings = load_settings(Path(pod.command()[-1]), environ=pod.environment())
     keys = read_secrets(settings.server.secret_file), (b"a secret that no replica has",)
+    mounts = [service.mount_id for service in settings.by_mount.values()]
+    places = {pair for image in images for pair in zip(mounts, await _listing_keys(pod, image), strict=True)}
     redis = RedisStore.from_settings(settings.store)
     await redis.open()
     try:
-        for number, service in enumerate(settings.by_mount.values()):
-            own, strange = (ResourceStore(redis, SigningKeys(some, service.mount_id)) for some in keys)
-            key = f"listing:{backend_digest(service)}"
-            await (own if number % 2 else strange).put(key, b"a form of a later version", 3600)
+        for number, (mount, key) in enumerate(sorted(places)):
+            own, strange = (ResourceStore(redis, SigningKeys(some, mount)) for some in keys)
+            await (own if number % 4 < 2 else strange).put(key, b"a form of a later version", 3600)
             await own.publish("later", b"a topic that nobody knows")
             if number % 3 == 0:
                 await own.publish(key, b"\xff a notice of a later version")
     finally:
         await redis.close()
-    return len(settings.by_mount)
+    return len(places)
+
+
+async def _listing_keys(pod: Pod, image: Image) -> list[str]:
+    """Return where this version looks for the listing of each service, in the order of the configuration."""
+    python = str(image.prefix / "bin" / "python")
+    run = await asyncio.create_subprocess_exec(
+        python, "-P", "-c", _KEYS, pod.command()[-1], env=pod.environment(), stdout=asyncio.subprocess.PIPE
+    )
+    keys: list[str] = json.loads((await run.communicate())[0])
+    return keys
