@@ -207,10 +207,10 @@ class Curation:
                 )
 
 
-def left_out(catalog: Catalog, settings: CatalogSettings, service: str) -> list[dict[str, Any]]:
+def left_out(catalog: Catalog, settings: CatalogSettings, service: str, services: int = 1) -> list[dict[str, Any]]:
     """Return the first methods that are not offered, each with the reason, the place, and the YAML that offers it.
-    ``service`` is the name of its settings, "" at the top level."""
-    curation, rows = Curation(settings), []
+    ``service`` is the name of its settings, "" at the top level. It has its part of what one page shows of all."""
+    curation, rows, most = Curation(settings), list[dict[str, Any]](), _LEFT_OUT // services
     within = f"services:\n  {service}:\n" if service else ""
 
     def add(name: str, why: str, yaml: str, at: str = "", remedy: str = "", changes: Sequence[str] = ()) -> None:
@@ -218,11 +218,11 @@ def left_out(catalog: Catalog, settings: CatalogSettings, service: str) -> list[
         text = within + "\n".join(f"    {line}" if within else line for line in lines) if lines else ""
         rows.append({"name": name, "why": why, "yaml": text, "at": at, "remedy": remedy, "changes": changes})
 
-    for one in catalog.quarantined[:_LEFT_OUT]:
+    for one in catalog.quarantined[:most]:
         named = jsonrpc.encode(one.name).decode()
         schema = f"catalog:\n  tools:\n    {named}:\n      input_schema: {{type: object}}"
         add(one.name, one.reason, "" if one.held_by_pin else schema, one.pointer, one.remedy, one.changes)
-    for name in catalog.hidden[: _LEFT_OUT - len(rows)]:
+    for name in catalog.hidden[: most - len(rows)]:
         add(name, *curation.hiding(name))
     return rows
 

@@ -94,7 +94,10 @@ class Pins:
         pairs = {name: (getattr(pinned, name), getattr(now, name)) for name in names}
         changed = {name.replace("_", " "): pair for name, pair in pairs.items() if pair[0] != pair[1]}
         reason = f"changed since it was pinned: {', '.join(changed)}"
-        changes = tuple(excerpt(f"{name}: {was!r} is now {new!r}", _SHOWN) for name, (was, new) in changed.items())
+        schemas = {"input schema": tool.input_schema, "output schema": tool.output_schema}  # pins have their digests
+        now_words = {name: jsonrpc.encode(schemas.get(name, new)).decode() for name, (_, new) in changed.items()}
+        before = {name: "" if name in schemas else f"{was!r} " for name, (was, _) in changed.items()}
+        changes = tuple(excerpt(f"{name}: {before[name]}is now {now_words[name]}", _SHOWN) for name in changed)
         return QuarantinedMethod(tool.method, reason, _REMEDY, held_by_pin=True, changes=changes) if changed else None
 
 

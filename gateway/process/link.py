@@ -1,8 +1,8 @@
 """Hand a worker what its parent holds for it, and let the two talk for as long as both run.
 
 :data:`VARIABLE` names the descriptors that a worker inherits: a channel, one for what it is lent, listening sockets. On
-the channel the parent sends lines: ``stop``, ``reload``, ``refresh``. A signal would end a worker without handlers, or
-be the second after a service manager's. The worker sends lines of JSON: status, changed metrics, the end of a refresh.
+the channel the parent sends words, a line for each. A signal would end a worker without handlers, or be the second
+after a service manager's. The worker sends lines of JSON: status, changed metrics, the answers to those words.
 On the second one the parent lends sockets of workers that do not answer: a message has all beside the worker's own.
 """
 
@@ -82,11 +82,13 @@ class ParentLink:
         self._changes = Changes()
         begin_refresh = partial(self._begin, "refreshed", server.refresh_listings)
         begin_reading = partial(self._begin, "read", self._read_again)
+        begin_details = partial(self._begin, "details", server.details)
         self._acts: dict[bytes, Callable[[], object]] = {
             b"stop\n": stop,
             b"reload\n": reload,
             b"refresh\n": begin_refresh,
             b"read\n": begin_reading,
+            b"details\n": begin_details,
         }
         self._refreshing: set[asyncio.Task[None]] = set()
 
@@ -134,9 +136,11 @@ class ParentLink:
         """Return why the configuration that is read now is refused, "" where it is not."""
         return "; ".join(await self._server.read_again()) if self._server.read_again else ""
 
-    def _begin(self, word: str, act: Callable[[], Awaitable[str]]) -> None:
+    def _begin(self, word: str, act: Callable[[], Awaitable[Any]]) -> None:
         async def answer() -> None:
-            await self._send({word: await act()})
+            said = {word: await act()}
+            too_long = len(jsonrpc.encode(said)) >= MAX_LINE  # its parent would hear nothing more of this worker
+            await self._send({word: None} if too_long else said)
 
         task = asyncio.create_task(answer())
         self._refreshing.add(task)

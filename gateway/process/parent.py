@@ -6,6 +6,7 @@ workers, to which it is lent, and by the successor. A worker that hangs is kille
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import structlog
@@ -22,6 +23,7 @@ from gateway.telemetry.merging import Totals
 from gateway.telemetry.metrics import Snapshot, render
 from gateway.web.admin import AdminHandler, listen_for_probes
 from gateway.web.admin_page import AdminPage
+from gateway.web.public import REFUSED
 
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
 OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"
@@ -77,7 +79,7 @@ class Parent:
             for number, sockets in enumerate(groups, start=1)
         ]
         self._watching = asyncio.create_task(self._watch())
-        page = AdminPage(server.admin_page, self._figures, dict)
+        page = AdminPage(server.admin_page, self._figures, self._details)
         self._remembering = asyncio.create_task(page.keep_history())
         handler = AdminHandler(
             self.unready, self._processes, self.refresh_listings, self.metrics, page, self.read_again
@@ -155,6 +157,13 @@ class Parent:
         alive = sum(worker.absence() is None for worker in self.workers)
         own = admin_gauges(alive, len(self.workers), sum(worker.replaced for worker in self.workers))
         return self._totals.snapshot(own)
+
+    async def _details(self) -> dict[str, Any]:
+        """Return what the admin page says beside the status: each listing of the first worker that has it."""
+        found = [one for one in await asyncio.gather(*map(Worker.details, self.workers)) if one]
+        refused = sorted((line for one in found for line in one["refused"]), key=itemgetter("time"), reverse=True)
+        left_out = {name: rows for one in reversed(found) for name, rows in one["left_out"].items()}
+        return {**found[0], "refused": refused[: REFUSED.maxlen], "left_out": left_out} if found else {}
 
     def _processes(self) -> list[dict[str, Any]]:
         return [worker.status() for worker in self.workers]

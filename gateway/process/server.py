@@ -39,7 +39,7 @@ from gateway.store.memory import MemoryStore
 from gateway.telemetry import audit, logs, tracing
 from gateway.telemetry.metrics import Snapshot, render, snapshot
 from gateway.web.admin import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
-from gateway.web.admin_page import AdminPage
+from gateway.web.admin_page import AdminPage, refused_row
 from gateway.web.public import REFUSED, Origins, PublicHandler
 
 _OTHER_DESCRIPTORS: Final = 64
@@ -313,14 +313,14 @@ class Server:
         cells |= {key: [value] for key, value in admin_gauges(1, 1, 0)}
         return await render((cells, exemplars), (service.name for service in self.services.values()), accept)
 
-    def details(self) -> dict[str, Any]:
-        """Return what the admin page says beside the status."""
+    async def details(self) -> dict[str, Any]:
+        """Return what the admin page says beside the status. A worker's goes to its parent as one line."""
         catalogs = ((service, service.discovery.current()) for service in self.services.values())
         return {
             "values": self.values,
-            "refused": [*reversed(REFUSED)],
+            "refused": [refused_row(line) for line in reversed(REFUSED)],
             "left_out": {
-                service.name: left_out(catalog, service.settings.catalog, service.name)
+                service.name: left_out(catalog, service.settings.catalog, service.name, len(self.services))
                 for service, catalog in catalogs
                 if catalog is not None
             },

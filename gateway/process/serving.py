@@ -91,6 +91,7 @@ class Reloads:
         self._gone: dict[Path, Problem] = {}
         self._waiting: list[asyncio.Future[Sequence[str]]] = []
         self._server.read_again = self.read_again
+        self._server.problems = (self._refusal,)
         self._watcher = FileWatcher()
         self._watcher.add_new(self._files())
         self._report()

@@ -22,6 +22,7 @@ SILENT: Final = 8.0
 """Seconds without a report after which a worker hangs. It reports twice a second."""
 _START: Final = 120.0  # seconds until the first report: on a busy machine the imports alone may take many
 EMPTY: Final[dict[str, Any]] = {"configuration": None, "services": [], "problems": [], "jobs": [], "under_way": {}}
+_PATIENCE: Final = 2.0  # seconds for what a page shows
 _LAST_WORDS: Final = 1.0  # seconds to read what a process reported before it ended
 _LENT_FROM: Final = 1.0
 """Seconds without a report after which others accept the worker's connections, too. That harms no slow one."""
@@ -59,7 +60,7 @@ class Worker:
         self._lent: Sequence[socket.socket] = []
         self._state: dict[str, Any] | None = None
         self._silence = self._service = 0.0  # seconds since it was last heard, and in which it served
-        self._asked: dict[str, list[asyncio.Future[str]]] = {"refreshed": [], "read": []}
+        self._asked: dict[str, list[asyncio.Future[Any]]] = {"refreshed": [], "read": [], "details": []}
 
     def status(self) -> dict[str, Any]:
         """Return what the worker says of itself, and what its parent knows of it."""
@@ -105,18 +106,27 @@ class Worker:
 
     async def refresh(self) -> str:
         """Have the worker refresh the listings. Return why that failed, "" if it did not. That may take long."""
-        return await self._ask("refresh", "refreshed")
+        return str(await self._ask("refresh", "refreshed"))
 
     async def read_again(self) -> str:
         """Have the worker read the configuration. Return why it is refused, "" where it is not."""
-        return await self._ask("read", "read")
+        return str(await self._ask("read", "read"))
 
-    async def _ask(self, word: str, kind: str) -> str:
+    async def details(self) -> dict[str, Any]:
+        """Return what the admin page says beside the status, nothing where the worker does not say it soon."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                found = await self._ask("details", "details")
+                return found if isinstance(found, dict) else {}
+        return {}
+
+    async def _ask(self, word: str, kind: str) -> Any:
+        """Return the answer to a word, or why there is none. The caller may give up: the answer comes in its turn."""
         if not self.tell(word):
             return "does not run"
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[kind].append(answer)
-        await asyncio.wait([answer])  # whoever asked may give up: the answer comes all the same, and in turn
+        await asyncio.wait([answer])
         return answer.result()
 
     def stop(self) -> None:

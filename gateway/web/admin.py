@@ -110,7 +110,7 @@ class AdminHandler:
     async def _overview(self, request: HttpRequest) -> Response:
         if self._page is None or not self._page.admits(request):
             return _text("".join(f"{' '.join(methods)} {path}\n" for path, (methods, _) in self.routes.items()))
-        return self._page.respond(self._unready(), self._processes(), reloads=self._read_again is not None)
+        return await self._page.respond(self._unready(), self._processes(), reloads=self._read_again is not None)
 
     def _admits(self, request: HttpRequest) -> bool:
         return self._page is not None and self._page.admits(request)

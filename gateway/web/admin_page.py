@@ -9,7 +9,7 @@ rebinding, the origin stops other pages (CSRF).
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import inf
@@ -22,7 +22,9 @@ from gateway.networks import AddressReader
 from gateway.settings.server import AdminPageSettings
 from gateway.telemetry import cells
 from gateway.telemetry.figures import ServiceFigures
+from gateway.telemetry.logs import RequestLine
 from gateway.telemetry.metrics import Snapshot
+from gateway.text import printable
 from gateway.web.pages import render
 from gateway.web.public import Origins
 
@@ -65,12 +67,22 @@ def count_calls(found: cells.Cells) -> dict[str, Calls]:
     return calls
 
 
+def refused_row(line: RequestLine) -> dict[str, str]:
+    """Return what the page shows of a refused request. JSON can express all of it, and a name may be any text."""
+    name, who = printable(line.tool or line.method), printable(line.subject or line.address)
+    at = line.time.isoformat()
+    return {"time": at, "outcome": line.outcome, "name": name, "who": who, "request_id": line.request_id}
+
+
 class AdminPage:
     """Make the page. ``figures`` returns the counters and gauges now; ``details`` returns ``values``, ``refused`` and
-    ``left_out``, or nothing where several workers have these."""
+    ``left_out``, or nothing where no worker answers."""
 
     def __init__(
-        self, settings: AdminPageSettings, figures: Callable[[], Snapshot], details: Callable[[], Mapping[str, Any]]
+        self,
+        settings: AdminPageSettings,
+        figures: Callable[[], Snapshot],
+        details: Callable[[], Awaitable[Mapping[str, Any]]],
     ) -> None:
         self._neighbors = AddressReader((*_LOOPBACK, *settings.networks))
         self._origins = Origins(None, settings.hosts, ())
@@ -96,7 +108,7 @@ class AdminPage:
             self._samples.append((time.monotonic(), count_calls(self._figures()[0])))
             await asyncio.sleep(_EVERY)
 
-    def respond(self, unready: str | None, processes: Sequence[Mapping[str, Any]], *, reloads: bool) -> Response:
+    async def respond(self, unready: str | None, processes: Sequence[Mapping[str, Any]], *, reloads: bool) -> Response:
         """Return the page."""
         found, _ = self._figures()
         now, calls = time.monotonic(), count_calls(found)
@@ -105,7 +117,7 @@ class AdminPage:
         services = [self._service(name, processes, samples, found) for name in names]
         issuers = [(key[1], key[2], cell[0]) for key, cell in found.items() if key[0] == _KEYS]
         files = next((process["configuration"] for process in processes if process["configuration"]), None)
-        details = {"values": [], "refused": [], "left_out": {}, **self._details()}
+        details = await self._details()
         problems = [
             {**one, "of": " · ".join(filter(None, (_worker(process), part.get("name", ""))))}
             for process in processes
@@ -114,7 +126,8 @@ class AdminPage:
         ]
         return render(
             "admin.html", "/", unready=unready, services=services, issuers=issuers, configuration=files,
-            reloads=reloads, problems=problems, processes=processes, has_details=bool(self._details()), **details,
+            reloads=reloads, problems=problems, processes=processes, has_details=bool(details),
+            **{"values": [], "refused": [], "left_out": {}, **details},
         )  # fmt: skip
 
     def _service(

@@ -235,11 +235,19 @@ class ServicePage:
             return self._render(exchange, "whoami.html", principal=None, report=None, more=[], accepted=False)
         try:
             catalog = await self._discovery.catalog(exchange.caller, PATIENCE)
+            seen = self.access.visible_catalog(exchange.caller, catalog).tools
         except GatewayError:
-            catalog = Catalog((), "")
+            catalog, seen = Catalog((), ""), ()
         held = principal.scopes
         lacking = sorted({scope for tool in catalog.tools for scope in tool.demand[1] - held})[:50]
-        more = [(scope, sum(scope in tool.demand[1] for tool in catalog.tools)) for scope in lacking]
+        more = [
+            (
+                scope,
+                sum(scope in tool.demand[1] for tool in catalog.tools),
+                [tool.name_for(self._style) for tool in seen if scope in tool.demand[1]][:50],
+            )
+            for scope in lacking
+        ]
         report = self.report(_raw(exchange), "")
         return self._render(exchange, "whoami.html", principal=principal, report=report, more=more, accepted=True)
 

@@ -70,3 +70,25 @@ async def test_the_parent_has_the_sums_of_its_workers_and_keeps_those_of_one_tha
             return lines(program) == 2 * CALLS
 
         await until(all_are_written)
+
+
+async def test_the_page_has_what_all_workers_refused_what_is_not_offered_and_where_values_come_from(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    more = ("catalog.exclude=[echo]", "catalog.tools={add: {scopes: [sums]}}")
+    async with two_workers(backend, tmp_path, *more) as (_, gateway, admin), ClientSession() as session:
+        await both(admin)
+        for _ in range(CALLS):
+            async with ClientSession() as one:
+                assert (await Front(gateway.port, one).call("rest", "add", {"a": "two"})).status != 200
+
+        async def page() -> str:
+            async with session.get(f"{admin}/") as response:
+                assert response.status == 200
+                return await response.text()
+
+        text = await until(page, lambda text: text.count("<bdi>add</bdi>") == CALLS, 20.0)
+        assert "hidden by catalog.exclude: &#34;echo&#34;" in text
+        assert "catalog.exclude" in text.partition('id="configuration"')[2]
+        async with session.post(f"{admin}/reload", headers={"Origin": admin}) as response:
+            assert response.status == 200

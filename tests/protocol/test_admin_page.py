@@ -32,11 +32,15 @@ class Peer:
         self.host = headers.get("Host", "127.0.0.1:9090")
 
 
+async def no_details() -> Mapping[str, Any]:
+    return {}
+
+
 def admits(remote: str, settings: str = "", **headers: str) -> bool:
     knobs = ["backend.url=http://127.0.0.1:8000/jsonrpc", "auth.mode=off", *([settings] if settings else [])]
     made = load_settings(None, knobs, {}).server.admin_page
     request: Any = Peer(remote, headers)
-    return AdminPage(made, lambda: ({}, {}), dict).admits(request)
+    return AdminPage(made, lambda: ({}, {}), no_details).admits(request)
 
 
 def test_only_loopback_and_the_named_networks_see_it_under_a_name_that_is_theirs() -> None:

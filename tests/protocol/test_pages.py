@@ -47,6 +47,10 @@ def words(answer: Answer) -> str:
     return answer.body.decode()
 
 
+def plain(answer: Answer) -> str:
+    return re.sub(r"<[^>]+>", "", words(answer))
+
+
 @pytest.mark.parametrize("path", PAGES)
 async def test_each_page_is_locked_down_and_asks_nothing_of_other_hosts(client: Client, path: str) -> None:
     answer = await client.get(path)
@@ -212,6 +216,15 @@ async def test_a_tool_beyond_the_scopes_of_a_token_is_not_shown_and_the_refusal_
         assert "add</" not in me
 
 
+async def test_who_am_i_names_the_tools_of_a_further_scope_that_the_caller_sees() -> None:
+    scopes = "catalog.tools={add: {scopes: [adder]}}"
+    async with stand("server.page=public", "auth.scopes.show=all", scopes) as it:
+        assert "adder: 1 tool asks for it, of these you see add" in plain(await it.of("ann").get("/page"))
+    async with stand("server.page=public", scopes) as it:
+        assert "adder: 1 tool asks for it" in (me := plain(await it.of("ann").get("/page")))
+        assert "you see" not in me
+
+
 async def test_a_refused_token_is_told_why() -> None:
     async with stand("server.page=public") as it:
         answer = await it.client(it.issuer.sign(sub="ann", aud="https://other.example.com")).get("/page")
@@ -286,7 +299,22 @@ async def test_the_page_says_in_which_values_a_tool_differs_from_its_pin(
     async with ClientSession() as session:
         page = words(await Client(session, server.port).get("/"))
     assert "changed since it was pinned: description" in page
-    assert "is now &#39;Add, and tell all&#39;" in page
+    assert "is now &#34;Add, and tell all&#34;" in page
+
+
+async def test_the_page_shows_the_schema_as_it_is_now_where_a_pin_holds_it_back(
+    start: Callable[..., Awaitable[Server]], backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    catalog = (await start()).services[""].discovery.current()
+    assert catalog is not None
+    write_pins(pins := tmp_path / "pins.json", catalog.tools)
+    params = [*ADD.listed()["params"], {"name": "send_to", "schema": {"type": "string"}}]
+    backend.on("rpc.discover", result(openrpc([ADD]) | {"methods": [ADD.listed() | {"params": params}]}))
+    server = await start(f"catalog.pin={pins}")
+    async with ClientSession() as session:
+        page = words(await Client(session, server.port).get("/"))
+    assert "input schema: is now {" in page
+    assert "send_to" in page
 
 
 async def test_where_others_come_the_page_does_not_say_what_is_hidden(connect: Connect) -> None:
