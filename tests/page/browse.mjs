@@ -29,12 +29,19 @@ async function giveToken(page, token) {
   await page.waitForFunction(() => document.querySelector("#said").textContent !== "");
 }
 
+// Gives the token, if there is one, and follows a link of what it shows, if there is one to follow.
+async function enter(page, token, then) {
+  if (token) await giveToken(page, token);
+  if (then) await Promise.all([page.waitForFunction((old) => document.title !== old, await page.title()), page.click(then)]);
+}
+
 const scenarios = {
   // What axe finds on each page, in both themes and at three widths, and whether a page is wider than its window.
-  async axe({ urls }) {
+  async axe({ urls, token = "", then = "" }) {
     const found = [];
     for (const url of urls) {
       const { context, page } = await open(url);
+      await enter(page, token, then);
       await page.evaluate(axe);
       for (const colorScheme of ["light", "dark"]) {
         for (const width of [320, 768, 1440]) {
@@ -80,8 +87,7 @@ const scenarios = {
   // What a page says, where it asked, and what of it the stranger made.
   async read({ url, selector = "main", token = "", then = "" }) {
     const { page, faults, hosts } = await open(url);
-    if (token) await giveToken(page, token);
-    if (then) await Promise.all([page.waitForFunction((old) => document.title !== old, await page.title()), page.click(then)]);
+    await enter(page, token, then);
     const strangers = await page.locator("img, iframe, object, embed, main script, main style, [onerror], [onload]").count();
     return { text: (await page.locator(selector).allInnerTexts()).join("\n"), title: await page.title(), address: page.url(),
       strangers, faults, hosts: [...hosts], cookies: await page.context().cookies(),
@@ -90,8 +96,7 @@ const scenarios = {
 
   async call({ url, arguments: values, token = "", then = "", agrees = false, button = "Call" }) {
     const { page, faults } = await open(url);
-    if (token) await giveToken(page, token);
-    if (then) await Promise.all([page.waitForFunction((old) => document.title !== old, await page.title()), page.click(then)]);
+    await enter(page, token, then);
     const dialogs = [];
     page.on("dialog", (dialog) => { dialogs.push(dialog.message()); agrees ? dialog.accept() : dialog.dismiss(); });
     await page.fill("#json", typeof values === "string" ? values : JSON.stringify(values));

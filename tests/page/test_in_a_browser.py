@@ -34,6 +34,18 @@ async def test_axe_finds_nothing_on_the_pages_about_tokens(mode: str, path: str)
         assert await browse("axe", urls=[f"http://127.0.0.1:{it.gateway.port}/{path}"]) == []
 
 
+async def test_axe_finds_nothing_on_what_a_token_shows() -> None:
+    async with stand("server.page=public") as it:
+        url, token = f"http://127.0.0.1:{it.gateway.port}/", it.issuer.sign(sub="ann")
+        assert await browse("axe", urls=[url, f"{url}page"], token=token) == []
+        assert await browse("axe", urls=[url], token=token, then='a[href$="page/add"]') == []
+
+
+async def test_axe_finds_nothing_on_the_page_that_leads_to_several_services() -> None:
+    async with bookshop("server.page=public", name="shop") as shop:
+        assert await browse("axe", urls=[f"{shop.url}/", f"{shop.url}/shop/"]) == []
+
+
 async def test_keys_alone_lead_from_the_page_to_a_right_call() -> None:
     async with bookshop() as shop:
         found = await browse("keyboard", url=f"{shop.url}/", tool="books.search", argument="query", value="sea")
