@@ -106,4 +106,4 @@ def www_authenticate(error: Challenged, metadata_url: str | None, scheme: str = 
         parameters.append(("resource_metadata", metadata_url))
     if scheme == "DPoP":
         parameters.append(("algs", " ".join(ALGORITHMS)))
-    return f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in parameters)
+    return (f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in parameters)).rstrip()

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "connect": ("connect_command", "Print the entry that makes an MCP client use the gateway."),
     "demo": ("commands", "Start a small service on loopback, and the gateway before it."),
     "healthcheck": ("health_command", "Exit with 0 where the gateway of this machine lives, else with 1."),
+    "keys": ("keys_command", "Make, list and revoke API keys, for callers without an issuer."),
     "methods": ("commands", "Print a methods file of what the service lists, to complete."),
     "schema": ("commands", "Print the schema of the configuration, or pages about it."),
     "serve": ("serve_command", "Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."),

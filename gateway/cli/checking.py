@@ -98,7 +98,9 @@ async def _check(settings: ServiceSettings, token: str | None, warnings: list[st
 
     async def keep(service: Service, caller: Caller, catalog: Catalog) -> Catalog:
         checked.catalog, checked.principal = catalog, caller.principal
-        if token is not None:
+        if caller.principal is not None and caller.token is None:
+            checked.token = TokenReport.of_key(caller.principal)
+        elif token is not None:
             checked.token = TokenReport.of(service.settings, service.auth.policies, token)
         return catalog
 
@@ -201,8 +203,13 @@ def _failure_json(failure: ContactFailed) -> dict[str, Any]:
 async def _report_auth(checked: Checked, service: Service, say: Say) -> None:
     """Report on authentication, and keep what was found. Contacts each issuer."""
     settings = service.settings
-    if service.site.metadata is None:
+    auth = settings.auth
+    if not auth.traits.authenticates:
         say("auth         off: every client that reaches the port may list and call")
+        return
+    if auth.takes_keys:
+        say(f"API keys     {len(service.files.keys)} in {auth.keys.file}")
+    if not auth.traits.has_issuers:
         return
     say(f"resource     {settings.resource}")
     for policy in service.auth.policies:

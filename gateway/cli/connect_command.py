@@ -24,6 +24,7 @@ from gateway.web.clients import CLIENTS, Client, Entry, NotAdded
 
 _OTHER: Final = "Another is named with --entry, another file with --file."
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 
 
@@ -34,6 +35,7 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
               help="For which client.")  # fmt: skip
 @click.option("--http", is_flag=True, help="An entry with the URL of serve, in place of one that starts stdio.")
 @click.option("--client-id", metavar="ID", help="With --http: the client id for logins, where none registers itself.")
+@click.option("--key-env", metavar="NAME", help="With --http: the variable of the environment that has an API key.")
 @click.option("--entry", "entry_name", metavar="NAME", help="Name of the entry. Absent: the service's.")
 @click.option("--token-file", type=FILE, metavar="FILE", help="File with the access token that stdio acts with.")
 @click.option("--write", is_flag=True, help="Add the entry to the client's file. Nothing else in it changes.")
@@ -47,6 +49,7 @@ def connect(
     client_name: str,
     http: bool,
     client_id: str | None,
+    key_env: str | None,
     entry_name: str | None,
     token_file: Path | None,
     write: bool,
@@ -60,6 +63,8 @@ def connect(
         fail(
             UNUSABLE, "--write and --remove exclude each other, and so do --http and --token-file, which is for stdio."
         )
+    if key_env is not None and (not http or not _VARIABLE.fullmatch(key_env)):
+        fail(UNUSABLE, "--key-env needs --http, and the name of a variable such as GATEWAY_KEY, never the key itself.")
     names = _entry_names(services, entry_name)
     file = target or (client.file() if client.file else None)
     if (write or remove) and file is None:
@@ -68,7 +73,9 @@ def connect(
         _check_left_out(given)
     try:
         ways = ((name, () if http else _command(given, one, token_file), one.resource) for name, one in names.items())
-        entries = {name: client.entry(command, url if http else None, client_id) for name, command, url in ways}
+        entries = {
+            name: client.entry(command, url if http else None, client_id, key_env) for name, command, url in ways
+        }
     except NotAdded as error:
         fail(UNUSABLE, f"{error}.")
     if file is not None and (write or remove):

@@ -24,6 +24,7 @@ from gateway.process.parent import DIVIDED, OF_EACH
 from gateway.settings import ServiceSettings, Settings
 from gateway.settings.server import ServerSettings
 from gateway.text import masked_url, printable, shorten
+from gateway.web.clients import KEY_VARIABLE
 
 _SLOW: Final = 1.0
 
@@ -229,6 +230,7 @@ def guide(settings: Settings, port: int, given: Given) -> None:
     if port != server.port:
         words += ["--set", f"server.port={port}"]
     words += ["--service", first.name] if first.name else []
+    words += ["--key-env", KEY_VARIABLE] if first.auth.takes_keys and not first.auth.traits.has_issuers else []
     page = [f"Look at {click.style(f'{origin}/', bold=True)} in a browser"] if server.shown_page != "off" else []
     lines = ["", *page, *(f"MCP is at {click.style(url, bold=True)}" for url in urls), ""]
     lines += ["Type in another terminal:", ""]

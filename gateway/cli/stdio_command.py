@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from gateway.auth.api_keys import is_key
 from gateway.auth.authenticator import PresentedToken
 from gateway.cli import options
 from gateway.cli.stdio import Conversation
@@ -106,6 +107,8 @@ def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
     if credentials.mode != "auto":
         knob = settings.knob("backend.credentials")
         raise ConfigError([f"A token is given, but nothing takes it: auth.mode is off, and {knob} has its own"])
+    if is_key(given):
+        raise ConfigError(["The token is an API key of a gateway, which no service is sent: set auth.mode: keys here"])
     values = {**credentials.model_dump(exclude_unset=True), "mode": "static"}
     values["send"] = {"headers": {"Authorization": f"Bearer {given}"}}
     try:

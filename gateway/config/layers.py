@@ -136,6 +136,7 @@ SERVICE_FILES: Final = (
     "backend.tls.key_file",
     "backend.listing.file",
     "auth.issuers.*.ca_file",
+    "auth.keys.file",
     "catalog.pin",
     "catalog.fallback",
 )

@@ -10,12 +10,14 @@ from typing import Final, Self
 
 from gateway.catalog.pins import PinError, Pins, read_pins
 from gateway.config import source as config
+from gateway.config.key_file import KeyFileError, read_keys
 from gateway.http_client.tls import TlsFiles
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import form_of
 from gateway.listing.static import read_fallback
 from gateway.model import Listing
 from gateway.settings import ServiceSettings
+from gateway.settings.auth import ApiKey
 
 LISTED: Final = "backend.listing.file"
 """Knob whose file is read with each listing, so that a change of the file needs no other service."""
@@ -28,13 +30,15 @@ class ServiceFiles:
     digests: Mapping[str, bytes]
     pins: Pins | None = field(compare=False, default=None)
     fallback: Listing | None = field(compare=False, default=None)
+    keys: tuple[ApiKey, ...] = field(compare=False, default=())
 
     @classmethod
     async def read(cls, settings: ServiceSettings) -> Self:
         """Read the files. Raises :class:`config.ConfigError` where one cannot be used."""
         digests = await asyncio.to_thread(_read_digests, settings)
         await asyncio.to_thread(_check_tls, settings)
-        return cls(digests, await asyncio.to_thread(_read_pins, settings), await _read_fallback(settings))
+        pins, keys = await asyncio.to_thread(_read_pins, settings), await asyncio.to_thread(_read_keys, settings)
+        return cls(digests, pins, await _read_fallback(settings), keys)
 
     def of(self, section: str) -> dict[str, bytes]:
         """Return the digests of the files that a section names."""
@@ -75,6 +79,16 @@ def _read_pins(settings: ServiceSettings) -> Pins | None:
         return Pins(read_pins(Path(settings.catalog.pin)))
     except PinError as error:
         raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
+
+
+def _read_keys(settings: ServiceSettings) -> tuple[ApiKey, ...]:
+    auth = settings.auth
+    if auth.keys.file is None or not auth.takes_keys:
+        return ()
+    try:
+        return read_keys(Path(auth.keys.file))
+    except KeyFileError as error:
+        raise config.ConfigError([f"{settings.knob('auth.keys.file')}: {error}"]) from None
 
 
 async def _read_fallback(settings: ServiceSettings) -> Listing | None:

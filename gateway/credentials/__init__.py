@@ -81,6 +81,15 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
         if not auth.traits.issuer_tokens and section.mode != AUTO and MODES[section.mode].per_caller:
             known = f"with {settings.knob('auth.mode')}: {auth.mode} there are none"
             faults.append(f"{where}.mode: {section.mode} needs callers' tokens, and {known}")
+    if auth.takes_keys and auth.traits.issuer_tokens:  # else there are no tokens at all, as was said
+        shown = dict(zip((where for where, _ in sections), (modes.calls, modes.listing), strict=True))
+        for where, mode in shown.items():
+            if mode.per_caller:
+                others = ", ".join(other.name for other in _ALL_MODES if not other.per_caller)
+                faults.append(
+                    f"{where}.mode: {mode.name} sends callers' tokens, and an API key of "
+                    f"{settings.knob('auth.keys.file')} is none: set one of {others}"
+                )
     listing = settings.backend.listing
     if listing.identity == "shared" and listing.credentials.mode != AUTO and modes.listing.per_caller:
         faults.append(

@@ -50,16 +50,16 @@ class TokenExchange(Credential):
             )
 
     async def request_parts(self, caller: Caller) -> RequestParts:
-        if caller.principal is None:
+        if caller.principal is None or (token := caller.token) is None:
             raise Unauthorized("This needs an access token")
-        raw = caller.principal.token.reveal()
+        raw = token.reveal()
         # The cache must not keep a token longer than the one that it was exchanged for.
         remaining = caller.principal.expires - self._clock()
         return await self._cache.get_parts(_key(raw), lambda: self._exchange(raw), remaining)
 
     def discard_token(self, caller: Caller) -> None:
-        if caller.principal is not None:
-            self._cache.forget(_key(caller.principal.token.reveal()))
+        if (token := caller.token) is not None:
+            self._cache.forget(_key(token.reveal()))
 
     async def _exchange(self, raw: str) -> Grant:
         form = {

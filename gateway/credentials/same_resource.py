@@ -37,9 +37,9 @@ class SameResource(Credential):
             )
 
     async def request_parts(self, caller: Caller) -> RequestParts:
-        if caller.principal is None:
+        if (token := caller.token) is None:
             return RequestParts(callers_own=True)
-        return RequestParts({"Authorization": f"Bearer {caller.principal.token.reveal()}"}, callers_own=True)
+        return RequestParts({"Authorization": f"Bearer {token.reveal()}"}, callers_own=True)
 
 
 def _audience_faults(settings: ServiceSettings, where: str) -> Iterator[str]:

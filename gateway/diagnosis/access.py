@@ -4,10 +4,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, Final, Self
 
 from gateway.auth import compact
 from gateway.auth.access import Access
+from gateway.auth.api_keys import is_key
 from gateway.auth.claims import IssuerPolicy, check_token_kind, claim_at, issuer_policy
 from gateway.auth.compact import CompactToken, InvalidToken
 from gateway.auth.issuers import IntrospectionVerifier, Issuers
@@ -16,6 +18,7 @@ from gateway.auth.keys import KeySet
 from gateway.auth.metadata import ANOTHER_ISSUER
 from gateway.auth.presets import PRESETS
 from gateway.catalog.curation import list_some
+from gateway.model import Principal
 from gateway.settings import ServiceSettings
 from gateway.text import excerpt
 
@@ -113,8 +116,20 @@ class TokenReport:
     next: str = ""
 
     @classmethod
+    def of_key(cls, principal: Principal) -> Self:
+        """Return what the key file says of the key of a principal."""
+        expires = _time(principal.expires) if principal.expires < inf else "-"
+        scopes = " ".join(sorted(principal.scopes)) or "-"
+        said = {"name": principal.subject, "SHA-256": f"{principal.client}…", "scopes": scopes, "expires": expires}
+        return cls(tuple(Row(name, has, "") for name, has in said.items()))
+
+    @classmethod
     def of(cls, settings: ServiceSettings, given: Sequence[IssuerPolicy], raw: str, refusal: str = "") -> Self:
         """Return what a token says, and what to do where it is refused."""
+        if is_key(raw):
+            knob = settings.knob("auth.keys.file")
+            step = f"Use a key of {knob}: `keys list` shows them, `keys add` makes one."
+            return cls((Row("kind", "API key", ""),), refusal, next=step if refusal else "")
         try:
             token = compact.parse_compact(raw)
             typ = token.typ

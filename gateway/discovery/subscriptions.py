@@ -161,6 +161,10 @@ class Subscriptions:
         """Wake the streams of this view, which changes nothing for their clients but a keep-alive."""
         self._wake(list(self._by_view.get(view, ())), StreamEvent.TICK)
 
+    def check_callers(self) -> None:
+        """Wake all streams: each ends where its caller's token or key is no longer good."""
+        self._wake(self._all, StreamEvent.TICK)
+
     def end_client(self, client: str) -> None:
         """End the open streams of one client."""
         for subscription in self._by_client.get(client, ()):

@@ -311,7 +311,7 @@ class Listings(LRUCache[str, Listing]):
 
 def listing_token(caller: Caller) -> AccessToken | None:
     """Return the caller's token that fetches the listing, itself or after an exchange; None for the shared view."""
-    return None if caller.view.is_shared or caller.principal is None else caller.principal.token
+    return None if caller.view.is_shared else caller.token
 
 
 def listing_refusal_error(view: View, error: NoListing, *, uses_callers_token: bool) -> GatewayError:

@@ -62,6 +62,7 @@ class Principal:
 
     ``scopes`` are all that the token grants, with those that others imply. ``expires`` is wall-clock seconds. ``key``
     is the identity as one text, which limits count by: it is made once for a token, and used several times in a call.
+    ``token`` is that of an issuer, None for an API key, which nobody else is ever shown.
     """
 
     issuer: str
@@ -69,11 +70,15 @@ class Principal:
     client: str
     scopes: frozenset[str]
     expires: float
-    token: AccessToken
+    token: AccessToken | None
     key: str = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", f"{self.issuer}\n{self.subject}")
+
+    def end(self) -> None:
+        """Let what shows who this is expire now, with the streams that it opened: it was revoked."""
+        object.__setattr__(self, "expires", 0.0)
 
 
 class Caller(Struct, frozen=True):
@@ -97,6 +102,11 @@ class Caller(Struct, frozen=True):
     def identity(self) -> tuple[str, str]:
         """Return issuer and subject: sessions, cursors and consents are bound to them, and outlive a token."""
         return (self.principal.issuer, self.principal.subject) if self.principal is not None else ("", "")
+
+    @property
+    def token(self) -> AccessToken | None:
+        """Return the caller's token of an issuer, None where there is none."""
+        return self.principal.token if self.principal is not None else None
 
     def token_still_valid(self, now: float) -> bool:
         """Return whether the token has not expired at ``now``, in wall-clock seconds. True without a token."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.auth.api_keys import KeyRing, WithKeys
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.claims import IssuerPolicy, issuer_policy
 from gateway.auth.dpop import ProofChecker
 from gateway.auth.issuers import Issuers
+from gateway.auth.verifier import Verifier
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
 from gateway.credentials import credential_modes
@@ -58,20 +60,22 @@ class Learned:
 
 
 class ServiceAuth:
-    """Hold the issuers of one service, a policy for each, and what checks tokens. ``before`` is of a service with equal
-    settings of auth: its issuers are shared, with their keys, and its verified tokens where the policies are equal.
-    ``authenticator`` is None where callers show no issuer's token."""
+    """Hold the issuers of one service, a policy for each, its API keys, and what checks both. ``before`` is of a
+    service with equal settings of auth: its issuers are shared, with their keys, and its verified tokens where policies
+    and API keys are equal. ``authenticator`` is None where callers show nothing."""
 
-    def __init__(self, settings: ServiceSettings, store: Store, before: ServiceAuth | None) -> None:
+    def __init__(self, settings: ServiceSettings, api_keys: KeyRing, store: Store, before: ServiceAuth | None) -> None:
         auth, endpoint = settings.auth, settings.backend.credentials.token_endpoint
         self.issuers: Issuers = before.issuers.shared() if before else Issuers(auth.active_issuers, endpoint)
         self.policies: tuple[IssuerPolicy, ...] = _policies(settings, self.issuers)
+        self.api_keys = api_keys
+        self.verifier: Verifier = WithKeys(self.api_keys, self.issuers.verifier(self.policies))
         self.authenticator: Authenticator | None = None
-        if before is not None and before.policies == self.policies:
+        if before is not None and (before.policies, before.api_keys) == (self.policies, self.api_keys):
             self.authenticator = before.authenticator
-        elif auth.traits.issuer_tokens:
+        elif auth.traits.authenticates:
             proofs = None if auth.dpop == "off" else ProofChecker(settings.server.origin, store)
-            self.authenticator = Authenticator(self.issuers.verifier(self.policies), dpop=auth.dpop, proofs=proofs)
+            self.authenticator = Authenticator(self.verifier, dpop=auth.dpop, proofs=proofs)
 
 
 def _policies(settings: ServiceSettings, issuers: Issuers) -> tuple[IssuerPolicy, ...]:
@@ -97,6 +101,7 @@ class Inherited:
     """
 
     auth: ServiceAuth | None = None
+    api_keys: KeyRing = field(default_factory=KeyRing)
     learned: Learned | None = None
     gate: BackendGate | None = None
     dialect: str = "auto"

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from gateway import __version__
 from gateway.auth.access import Access
+from gateway.auth.api_keys import KeyRing
 from gateway.auth.compact import InvalidToken
 from gateway.auth.metadata import build_resource_metadata
 from gateway.backend.admission import BackendGate, CallAdmission, ListingAdmission
@@ -83,7 +84,8 @@ class Service:
         self._inherited = inherited
         per_caller, own_languages = self._modes.lists_per_caller, settings.backend.listing.language is None
         self.access = Access(settings.auth, settings.resource, per_caller=per_caller, own_languages=own_languages)
-        self.auth = ServiceAuth(settings, self._store, inherited.auth)
+        api_keys = KeyRing(files.keys, settings.auth.scopes.implies, inherited.api_keys)
+        self.auth = ServiceAuth(settings, api_keys, self._store, inherited.auth)
         self.learned = inherited.learned or Learned(BackendGate(settings.connections))
         backend = settings.backend
         tls, reserve = backend_tls(settings), mount.held.reserve
@@ -152,10 +154,13 @@ class Service:
         old, modes = self.settings, credential_modes(settings)
         same_auth, same_backend = old.auth == settings.auth, (old.backend, self._modes) == (settings.backend, modes)
         endpoints = old.backend.credentials.token_endpoint, settings.backend.credentials.token_endpoint
-        same_issuers = same_auth and endpoints[0] == endpoints[1] and self.files.of("auth") == files.of("auth")
+        same_issuers = (
+            same_auth and endpoints[0] == endpoints[1] and self.files.of("auth.issuers") == files.of("auth.issuers")
+        )
         same_catalog = old.catalog == settings.catalog and self.files.of("catalog") == files.of("catalog")
         return Inherited(
             auth=self.auth if same_issuers else None,
+            api_keys=self.auth.api_keys,
             learned=self.learned if same_backend else None,
             gate=None if same_backend else self.learned.gate,
             dialect=self.reader.dialect if same_backend else "auto",
@@ -195,7 +200,7 @@ class Service:
 
     async def caller(self, token: str) -> Caller:
         """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.compact`."""
-        verified = await self.auth.issuers.verifier(self.auth.policies).verify_token(token)
+        verified = await self.auth.verifier.verify_token(token)
         if verified.bound_key is not None and self.settings.auth.dpop == "off":
             raise InvalidToken("it is bound to a key, and auth.dpop is off")
         principal = verified.principal
@@ -225,6 +230,8 @@ class Service:
         streams.follow(self.discovery, interval, heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
         self._mount.concurrency.most = settings.limits.concurrent
+        if inherited.api_keys.end_all_but(self.auth.api_keys):
+            streams.check_callers()
         if inherited.discovery is None:
             return
         if not inherited.same_callers:
@@ -306,7 +313,11 @@ class Service:
             access=self.access, max_response=settings.backend.max_response,
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
-        metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if self.auth.authenticator else None
+        metadata = (
+            build_resource_metadata(settings, scopes, SERVER_NAME, issuers)
+            if settings.auth.traits.needs_metadata
+            else None
+        )
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
         page = None if settings.server.shown_page == "off" else ServicePage(
             settings=settings, operations=shared, invocation=self.invocation, access=self.access,

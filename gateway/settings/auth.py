@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
@@ -132,6 +133,29 @@ class Scopes(Section):
         return implies
 
 
+class ApiKey(Section):
+    """One API key, as the key file has it."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    scopes: ScopeTokens = ()
+    expires: Annotated[datetime, AfterValidator(lambda at: at if at.tzinfo else at.replace(tzinfo=UTC))] | None = None
+
+    @property
+    def short(self) -> str:
+        """Return how people tell the keys of a name apart."""
+        return self.sha256[:8]
+
+
+class ApiKeys(Section):
+    """Keys that the gateway itself gives out, for callers without an issuer."""
+
+    file: str | None = knob(None, "YAML file with the hashes of API keys, see `keys add`. A change counts in 2 s.")
+    trusted_network: bool = knob(
+        False, "Accept API keys over plain http from other machines, where the network itself encrypts."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class AuthMode:
     """Hold what a mode means to other parts, none of which asks for a mode by its name. ``authenticates``: callers can
@@ -147,6 +171,7 @@ class AuthMode:
 
 AUTH_MODES: Final = {
     "jwt": AuthMode(authenticates=True, has_issuers=True, issuer_tokens=True, needs_metadata=True),
+    "keys": AuthMode(authenticates=True, has_issuers=False, issuer_tokens=False, needs_metadata=False),
     "off": AuthMode(authenticates=False, has_issuers=False, issuer_tokens=False, needs_metadata=False),
 }
 """Every mode of ``auth.mode``."""
@@ -155,12 +180,14 @@ AUTH_MODES: Final = {
 class Auth(Section):
     """Authentication and authorization of callers."""
 
-    mode: Literal["jwt", "off"] = knob(
+    mode: Literal["jwt", "keys", "off"] = knob(
         "jwt",
         "jwt: callers send an OAuth access token of one of the issuers. "
+        "keys: callers send an API key of keys.file. "
         "off: no authentication; a client's Authorization header is dropped.",
     )
     issuers: tuple[Issuer, ...] = knob((), "Authorization servers whose tokens are accepted.")
+    keys: ApiKeys = knob(ApiKeys, "API keys, with mode keys, or beside the tokens of mode jwt.")
     scopes: Scopes = knob(Scopes, "Scopes that a caller needs.")
     anonymous: Literal["none", "list", "open-tools"] = knob(
         "none",
@@ -189,7 +216,16 @@ class Auth(Section):
     def active_issuers(self) -> tuple[Issuer, ...]:
         return self.issuers if self.traits.has_issuers else ()
 
+    @property
+    def takes_keys(self) -> bool:
+        """Return whether callers may show an API key, which is not an issuer's token whatever the mode."""
+        return self.keys.file is not None and self.traits.authenticates
+
     def conflict(self) -> str:
+        if self.traits.authenticates and not self.traits.has_issuers and self.keys.file is None:
+            return "keys.file: must be set with mode: keys; `keys add NAME --file keys.yaml` writes such a file"
+        if self.takes_keys and self.dpop == "require":
+            return "dpop: with require, API keys would go round it: set accept, or take keys.file out"
         if len({issuer.issuer for issuer in self.active_issuers}) < len(self.active_issuers):
             return "issuers: an issuer is listed twice"
         if sum(issuer.introspects for issuer in self.active_issuers) > 1:

@@ -96,6 +96,8 @@ class ServiceSettings:
             )
         if self.auth.traits.has_issuers:
             yield from self._resource_faults()
+        elif self.auth.takes_keys and not self.auth.keys.trusted_network:
+            yield from self._plain_http_faults()
         if self.server.page == "token" and not self.auth.traits.authenticates:
             yield f"server.page: is token, and nobody has one where {self.knob('auth.mode')} is off: set public or off"
         if self.mcp.server.card and self.server.public_url is None:
@@ -132,6 +134,18 @@ class ServiceSettings:
             yield f"server.public_url: {error}"
         if urlsplit(url).query:
             yield "server.public_url: must not have a ?query"
+
+    def _plain_http_faults(self) -> Iterator[str]:
+        """Yield a fault where others could read API keys on their way."""
+        server, url = self.server, self.server.public_url
+        parts = urlsplit(url or server.origin)
+        others = not is_loopback(parts.hostname or "") if url else not is_loopback(server.host)
+        if others and parts.scheme != "https":
+            yield (
+                f"server.public_url: {'is' if url else 'is not set, and server.host is'} reachable over plain http, "
+                "where others could read API keys: set the https URL of the proxy in front, or server.tls, or "
+                f"{self.knob('auth.keys.trusted_network')}: true where the network itself encrypts"
+            )
 
 
 def inherit(default: Any, own: Any) -> Any:

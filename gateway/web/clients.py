@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -16,10 +16,20 @@ class NotAdded(Exception):
     """Raised where an entry cannot be added to a file; the message says why."""
 
 
+KEY_VARIABLE: Final = "GATEWAY_KEY"
+"""The variable of the environment that entries name where nobody chose another."""
+
+
+def _key_header(reference: str) -> Callable[[str], Entry]:
+    """Return what makes the header with the key. ``reference`` is how a client's file names a variable."""
+    return lambda variable: {"headers": {"Authorization": f"Bearer {reference.format(variable)}"}}
+
+
 @dataclass(frozen=True)
 class Client:
     """Describe a client's usual ``file``, and its member with the entries. ``stdio`` and ``http`` are members beside
-    the command or the URL, None where the file accepts no such entry; ``login`` returns those for a client id."""
+    the command or the URL, None where the file accepts no such entry; ``login`` returns those for a client id,
+    ``key`` those that send an API key: files are shared and kept, so they name the variable that has it."""
 
     title: str
     file: Callable[[], Path] | None
@@ -30,16 +40,22 @@ class Client:
     instead_of_http: str = ""
     is_toml: bool = False
     login: Callable[[str], Entry] | None = None
+    key: Callable[[str], Entry] = field(default=_key_header("${{{}}}"))
 
-    def entry(self, command: tuple[str, ...], url: str | None, client_id: str | None = None) -> Entry:
-        """Return the entry that starts ``command``, or connects to ``url``. Raises :class:`NotAdded`."""
+    def entry(
+        self, command: tuple[str, ...], url: str | None, client_id: str | None = None, key_variable: str | None = None
+    ) -> Entry:
+        """Return the entry that starts ``command``, or connects to ``url``, with an API key of a variable of the
+        environment where one is named. Raises :class:`NotAdded`."""
         if url is not None and self.http is None:
             raise NotAdded(self.instead_of_http)
         if client_id is not None and (url is None or self.login is None):
             raise NotAdded("--client-id needs --http, and a --client whose file has a place for it")
         if url is None:
             return {**(self.stdio or {}), "command": command[0], "args": list(command[1:])}
-        return {**(self.http or {}), "url": url, **(self.login(client_id) if self.login and client_id else {})}
+        login = self.login(client_id) if self.login and client_id else {}
+        shown = self.key(key_variable) if key_variable else {}
+        return {**(self.http or {}), "url": url, **login, **shown}
 
     def render(self, entries: Mapping[str, Entry]) -> str:
         tree = {self.section: {name: dict(entry) for name, entry in entries.items()}}
@@ -85,13 +101,15 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "vscode": Client(
         "VS Code", _project(".vscode", "mcp.json"), "servers", _STDIO, _HTTP,
         "Open this folder in VS Code; MCP: List Servers starts it.",
-        login=lambda name: {"oauth": {"clientId": name}},
+        login=lambda name: {"oauth": {"clientId": name}}, key=_key_header("${{env:{}}}"),
     ),
     "cursor": Client("Cursor", _home(".cursor", "mcp.json"), http={}, then="Restart Cursor.",
+                     key=_key_header("${{env:{}}}"),
                      login=lambda name: {"auth": {"CLIENT_ID": name}}),
     "codex": Client("Codex", lambda: Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml",
                     "mcp_servers", http={}, then="Start codex; /mcp shows it.", is_toml=True,
-                    login=lambda name: {"oauth": {"client_id": name}}),
+                    login=lambda name: {"oauth": {"client_id": name}},
+                    key=lambda variable: {"bearer_token_env_var": variable}),
     "gemini": Client(
         "Gemini CLI", _home(".gemini", "settings.json"), http=_HTTP, then="Start gemini; /mcp shows it.",
         login=lambda name: {"oauth": {"enabled": True, "clientId": name, "redirectUri": _GEMINI_CALLBACK}},

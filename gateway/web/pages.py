@@ -29,7 +29,7 @@ from gateway.mcp.operations import Operations
 from gateway.model import HINTS, Caller, Catalog, NameStyle, Tool
 from gateway.settings import ServiceSettings
 from gateway.text import excerpt, printable
-from gateway.web.clients import CLIENTS, NotAdded
+from gateway.web.clients import CLIENTS, KEY_VARIABLE, NotAdded
 from gateway.web.exchange import Exchange
 from gateway.web.rest import PATIENCE
 from gateway.web.tool_facts import group_of, groups_of, rows_of_arguments, ways_of_calling
@@ -248,7 +248,7 @@ class ServicePage:
             )
             for scope in lacking
         ]
-        report = self.report(_raw(exchange), "")
+        report = TokenReport.of_key(principal) if principal.token is None else self.report(_raw(exchange), "")
         return self._render(exchange, "whoami.html", principal=principal, report=report, more=more, accepted=True)
 
     def _refused(self, exchange: Exchange) -> Response:
@@ -266,8 +266,9 @@ class ServicePage:
         """Return what each page of the service has: its name and state, where it is, and whether tokens are of use."""
         unnamed = {"title": "Gateway", "about": "", "state": "", "word": ""}
         caller = exchange.caller.principal
+        variable = KEY_VARIABLE if self._takes_keys_alone else ""
         return {**unnamed, **about, "mount": self.mount[1:], "takes_tokens": self.access.enabled,
-                "subject": caller.subject if caller else "", "mode": self.mode}  # fmt: skip
+                "subject": caller.subject if caller else "", "mode": self.mode, "key_variable": variable}  # fmt: skip
 
     async def _visible(self, caller: Caller) -> tuple[Catalog, str]:
         """Return the tools of ``tools/list`` for this caller; none, and why not."""
@@ -286,10 +287,11 @@ class ServicePage:
     def _connect(self, exchange: Exchange) -> dict[str, Any]:
         """Return the entry for each client, and the links that add it by themselves."""
         url, name = self._url(exchange), self.settings.name or "gateway"
+        variable = KEY_VARIABLE if self._takes_keys_alone else None
         clients = []
         for key, client in CLIENTS.items():
             try:
-                entry = client.render({name: client.entry((), url)})
+                entry = client.render({name: client.entry((), url, key_variable=variable)})
             except NotAdded as instead:
                 clients.append({"key": key, "title": client.title, "entry": "", "then": f"{instead}."})
             else:
@@ -301,6 +303,10 @@ class ServicePage:
             "vscode": f"vscode:mcp/install?{vscode}",
         }
         return {"url": url, "clients": clients, "links": links}
+
+    @property
+    def _takes_keys_alone(self) -> bool:
+        return self.settings.auth.takes_keys and not self.settings.auth.traits.has_issuers
 
     def _hints(self, tool: Tool) -> list[tuple[str, Any, str]]:
         """Return each annotation, its value, and who said so."""

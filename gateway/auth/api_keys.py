@@ -1,0 +1,121 @@
+"""API keys: texts that the gateway itself gives out, for callers without an issuer.
+
+A key is ``jmg_``, 43 digits of base 62 for 256 random bits, and 6 for their CRC-32, by which scanners of secrets tell a
+key from other text. The key file has its SHA-256: nobody guesses 256 bits, so a slow hash would slow the gateway alone.
+"""
+
+import hashlib
+import secrets
+import string
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from typing import Final
+
+from gateway.auth.claims import scope_closure
+from gateway.auth.compact import InvalidToken
+from gateway.auth.verifier import VerifiedToken, Verifier
+from gateway.model import Principal
+from gateway.settings.auth import ApiKey
+
+PREFIX: Final = "jmg_"
+ISSUER: Final = "keys"
+"""The issuer of a key's principal. Those of tokens are URLs."""
+_DIGITS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_RANDOM: Final = 43
+_CHECK: Final = 6
+_KEEP: Final = 60.0  # seconds for which a verified key is cached, as tokens are
+
+
+def new_key() -> str:
+    """Return a new key of 256 random bits."""
+    digits = _base62(secrets.randbits(256), _RANDOM)
+    return PREFIX + digits + _checksum(digits)
+
+
+def is_key(text: str) -> bool:
+    """Return whether a text is decided by the key file alone. It is never shown to an issuer or to the service."""
+    return text.startswith(PREFIX)
+
+
+def digest_of(key: str) -> str:
+    """Return what the key file has of a key: its SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+class KeyRing:
+    """Verify keys. Two rings are equal if they accept the same keys for the same scopes. ``before`` is that of a
+    predecessor: a key that both have keeps its principal."""
+
+    def __init__(
+        self,
+        keys: Iterable[ApiKey] = (),
+        implies: Mapping[str, Iterable[str]] | None = None,
+        before: "KeyRing | None" = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        closed = scope_closure(implies or {})
+        made = (_principal_of(key, closed) for key in keys)
+        known = before._principals if before else {}
+        self._principals: dict[str, Principal] = {
+            digest: known[digest] if known.get(digest) == principal else principal for digest, principal in made
+        }
+        self._clock = clock
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyRing) and self._principals == other._principals
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def verify_key(self, raw: str) -> VerifiedToken:
+        """Return the principal of a key. Raises :class:`InvalidToken`."""
+        digits, checksum = raw[len(PREFIX) : -_CHECK], raw[-_CHECK:]
+        if len(digits) != _RANDOM or _checksum(digits) != checksum:
+            raise InvalidToken("it is not a whole key: copy all of it")
+        principal = self._principals.get(digest_of(raw))
+        if principal is None:
+            raise InvalidToken("it is none of the keys of auth.keys.file, or it was revoked")
+        left = principal.expires - self._clock()
+        if left <= 0:
+            raise InvalidToken("the key has expired", expired=True)
+        return VerifiedToken(principal, None, min(_KEEP, left), lambda: True)
+
+    def end_all_but(self, successor: "KeyRing") -> bool:
+        """End the principals whose keys the successor does not accept, with their streams. Return whether there are
+        any."""
+        kept = set(map(id, successor._principals.values()))
+        revoked = [principal for principal in self._principals.values() if id(principal) not in kept]
+        for principal in revoked:
+            principal.end()
+        return bool(revoked)
+
+
+class WithKeys:
+    """Decide texts that begin as keys do by the keys alone, and all others as before."""
+
+    def __init__(self, keys: KeyRing, others: Verifier) -> None:
+        self._keys = keys
+        self._others = others
+
+    async def verify_token(self, raw: str) -> VerifiedToken:
+        return self._keys.verify_key(raw) if is_key(raw) else await self._others.verify_token(raw)
+
+
+def _principal_of(key: ApiKey, implied: Mapping[str, frozenset[str]]) -> tuple[str, Principal]:
+    scopes = frozenset(key.scopes).union(*(implied.get(scope, ()) for scope in key.scopes))
+    expires = key.expires.timestamp() if key.expires else inf
+    # Which of a name's two keys it was is its client, so that the log and the audit say it.
+    return key.sha256, Principal(ISSUER, key.name, key.short, scopes, expires, None)
+
+
+def _checksum(digits: str) -> str:
+    return _base62(zlib.crc32(digits.encode("utf-8", "surrogateescape")), _CHECK)
+
+
+def _base62(number: int, width: int) -> str:
+    digits = []
+    for _ in range(width):
+        number, digit = divmod(number, 62)
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))

@@ -1,0 +1,112 @@
+"""Read and change the file of API keys, a YAML list. It has hashes alone, and who may see them may not call."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from gateway.catalog.pins import replace_file
+from gateway.config.strict_yaml import NotYaml, read_yaml
+from gateway.settings.auth import ApiKey
+
+MOST_OF_NAME: Final = 2
+"""Keys that a name may have at a time: the old one, and the one that replaces it."""
+_MAX_BYTES: Final = 2**24
+_KEYS: Final = TypeAdapter(tuple[ApiKey, ...])
+_HEAD: Final = "# API keys: the SHA-256 of each. `keys add` and `keys revoke` change this file.\n"
+
+
+class KeyFileError(Exception):
+    """Raised where a key file cannot be used. The text names the file, the entry and the remedy."""
+
+
+def read_keys(file: Path) -> tuple[ApiKey, ...]:
+    """Return the entries of a key file. Raises :class:`KeyFileError`."""
+    return _parsed(file, _text(file))
+
+
+def add_key(file: Path, key: ApiKey) -> None:
+    """Add an entry; what the file has stays, to the character. Raises :class:`KeyFileError` and :class:`OSError`."""
+    before = _text(file) if file.exists() else None
+    text = _HEAD if before is None else before
+    if not _parsed(file, text):  # [] is in the way of the first entry
+        text = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
+    changed = (text if text.endswith("\n") or not text else f"{text}\n") + entry_text(key)
+    _parsed(file, changed)
+    _replace(file, before, changed)
+
+
+def revoke_keys(file: Path, name: str, digest: str = "") -> list[ApiKey]:
+    """Remove the entries of a name, or that whose SHA-256 begins with ``digest``. Return them. All else stays, to the
+    character. Raises :class:`KeyFileError` and :class:`OSError`."""
+    text = _text(file)
+    keys = _parsed(file, text)
+    gone = [number for number, key in enumerate(keys) if key.name == name and key.sha256.startswith(digest)]
+    if not gone:
+        return []
+    sequence = yaml.compose(text, Loader=yaml.SafeLoader)
+    if not isinstance(sequence, yaml.SequenceNode) or sequence.flow_style:
+        raise KeyFileError(f"{file}: it is not written as `keys add` writes it: take the entry out by hand")
+    starts = [node.start_mark.line for node in sequence.value]
+    lines = text.splitlines(keepends=True)
+    ends = [*starts[1:], len(lines)]
+    for number in reversed(gone):
+        del lines[starts[number] : ends[number]]
+    changed = "".join(lines) + ("[]\n" if len(gone) == len(keys) else "")
+    left = tuple(key for number, key in enumerate(keys) if number not in gone)
+    if _parsed(file, changed) != left:
+        raise KeyFileError(f"{file}: it is not written as `keys add` writes it: take the entry out by hand")
+    _replace(file, text, changed)
+    return [keys[number] for number in gone]
+
+
+def entry_text(key: ApiKey) -> str:
+    """Return an entry as the file has it."""
+    lines = [f"- name: '{key.name}'", f"  sha256: '{key.sha256}'"]
+    if key.scopes:
+        lines.append("  scopes: [" + ", ".join("'" + scope.replace("'", "''") + "'" for scope in key.scopes) + "]")
+    if key.expires:
+        lines.append(f"  expires: '{key.expires.isoformat()}'")
+    return "\n".join(lines) + "\n"
+
+
+def _replace(file: Path, before: str | None, changed: str) -> None:
+    if (_text(file) if file.exists() else None) != before:
+        raise KeyFileError(f"{file}: another program changed it meanwhile: run this again")
+    replace_file(file, changed)
+
+
+def _text(file: Path) -> str:
+    try:
+        if file.stat().st_size > _MAX_BYTES:
+            raise KeyFileError(f"{file}: larger than 16 MiB")
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise KeyFileError(f"{file}: no such file; `keys add NAME --file {file}` writes it") from None
+    except OSError as error:
+        raise KeyFileError(f"{file}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise KeyFileError(f"{file}: it is not UTF-8") from None
+
+
+def _parsed(file: Path, text: str) -> tuple[ApiKey, ...]:
+    try:
+        tree = read_yaml(text, str(file)) or []
+        if not isinstance(tree, list):
+            raise KeyFileError(f"{file}: it is not a list of keys, each beginning with - name: NAME")
+        keys = _KEYS.validate_python(tree)
+    except NotYaml as error:
+        raise KeyFileError(str(error)) from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = f": entry {int(first['loc'][0]) + 1}" if first["loc"] else ""
+        knob = "".join(f".{part}" for part in first["loc"][1:]).lstrip(".")
+        raise KeyFileError(f"{file}{where}{f', {knob}' if knob else ''}: {first['msg'].lower()}") from None
+    for name, number in Counter(key.name for key in keys).items():
+        if number > MOST_OF_NAME:
+            raise KeyFileError(f"{file}: {name} has {number} keys, at most {MOST_OF_NAME}: revoke one first")
+    if len({key.sha256 for key in keys}) < len(keys):
+        raise KeyFileError(f"{file}: a key is there twice: take one entry out")
+    return keys
