@@ -100,7 +100,8 @@ def configured(command: Callable[..., None], here: bool = True) -> Callable[...,
             if url and "services." in "".join(error.faults):
                 hints.append(f"The URL stands in for {knob}; --service NAME says of which service.")
             fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults), *hints)
-        if defaults and context.info_name in _OPENING:
+        is_open = not any(service.auth.traits.authenticates for service in settings.by_mount.values())
+        if defaults and is_open and context.info_name in _OPENING:
             click.echo(_OPEN, err=True)
         command(settings=settings, source=source, **arguments)
 

@@ -1,14 +1,15 @@
 """Read and change the file of API keys, a YAML list. It has hashes alone, and who may see them may not call."""
 
 from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.catalog.pins import replace_file
-from gateway.config.strict_yaml import NotYaml, read_yaml
+from gateway.config.strict_yaml import NotYaml, item_lines, read_yaml
 from gateway.settings.auth import ApiKey
 
 MOST_OF_NAME: Final = 2
@@ -16,10 +17,20 @@ MOST_OF_NAME: Final = 2
 _MAX_BYTES: Final = 2**24
 _KEYS: Final = TypeAdapter(tuple[ApiKey, ...])
 _HEAD: Final = "# API keys: the SHA-256 of each. `keys add` and `keys revoke` change this file.\n"
+_BY_HAND: Final = "it is not written as `keys add` writes it: take the entry out by hand"
 
 
 class KeyFileError(Exception):
     """Raised where a key file cannot be used. The text names the file, the entry and the remedy."""
+
+
+def new_entry(name: str, sha256: str, scopes: Iterable[str], expires: datetime | None) -> ApiKey:
+    """Return an entry of these values. Raises :class:`KeyFileError`, which names the value that is wrong."""
+    try:
+        return ApiKey(name=name, sha256=sha256, scopes=tuple(scopes), expires=expires)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise KeyFileError(f"{first['loc'][0]}: {first['msg'].lower()}") from None
 
 
 def read_keys(file: Path) -> tuple[ApiKey, ...]:
@@ -46,10 +57,8 @@ def revoke_keys(file: Path, name: str, digest: str = "") -> list[ApiKey]:
     gone = [number for number, key in enumerate(keys) if key.name == name and key.sha256.startswith(digest)]
     if not gone:
         return []
-    sequence = yaml.compose(text, Loader=yaml.SafeLoader)
-    if not isinstance(sequence, yaml.SequenceNode) or sequence.flow_style:
-        raise KeyFileError(f"{file}: it is not written as `keys add` writes it: take the entry out by hand")
-    starts = [node.start_mark.line for node in sequence.value]
+    if not (starts := item_lines(text)):
+        raise KeyFileError(f"{file}: {_BY_HAND}")
     lines = text.splitlines(keepends=True)
     ends = [*starts[1:], len(lines)]
     for number in reversed(gone):
@@ -57,7 +66,7 @@ def revoke_keys(file: Path, name: str, digest: str = "") -> list[ApiKey]:
     changed = "".join(lines) + ("[]\n" if len(gone) == len(keys) else "")
     left = tuple(key for number, key in enumerate(keys) if number not in gone)
     if _parsed(file, changed) != left:
-        raise KeyFileError(f"{file}: it is not written as `keys add` writes it: take the entry out by hand")
+        raise KeyFileError(f"{file}: {_BY_HAND}")
     _replace(file, text, changed)
     return [keys[number] for number in gone]
 

@@ -73,7 +73,7 @@ class ServiceAuth:
         self.authenticator: Authenticator | None = None
         if before is not None and (before.policies, before.api_keys) == (self.policies, self.api_keys):
             self.authenticator = before.authenticator
-        elif auth.traits.authenticates:
+        elif auth.traits.has_keys:
             proofs = None if auth.dpop == "off" else ProofChecker(settings.server.origin, store)
             self.authenticator = Authenticator(self.verifier, dpop=auth.dpop, proofs=proofs)
 

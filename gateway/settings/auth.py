@@ -161,18 +161,19 @@ class AuthMode:
     """Hold what a mode means to other parts, none of which asks for a mode by its name. ``authenticates``: callers can
     be told apart. ``has_issuers``: the configured issuers are asked. ``issuer_tokens``: callers show an issuer's token
     for this resource, which the service may be sent; nothing else of theirs ever is. ``needs_metadata``: clients
-    learn from the resource's metadata where to get a token (RFC 9728)."""
+    learn from the resource's metadata where to get a token (RFC 9728). ``has_keys``: callers may show an API key."""
 
     authenticates: bool
     has_issuers: bool
     issuer_tokens: bool
     needs_metadata: bool
+    has_keys: bool
 
 
 AUTH_MODES: Final = {
-    "jwt": AuthMode(authenticates=True, has_issuers=True, issuer_tokens=True, needs_metadata=True),
-    "keys": AuthMode(authenticates=True, has_issuers=False, issuer_tokens=False, needs_metadata=False),
-    "off": AuthMode(authenticates=False, has_issuers=False, issuer_tokens=False, needs_metadata=False),
+    "jwt": AuthMode(authenticates=True, has_issuers=True, issuer_tokens=True, needs_metadata=True, has_keys=True),
+    "keys": AuthMode(authenticates=True, has_issuers=False, issuer_tokens=False, needs_metadata=False, has_keys=True),
+    "off": AuthMode(authenticates=False, has_issuers=False, issuer_tokens=False, needs_metadata=False, has_keys=False),
 }
 """Every mode of ``auth.mode``."""
 
@@ -219,10 +220,10 @@ class Auth(Section):
     @property
     def takes_keys(self) -> bool:
         """Return whether callers may show an API key, which is not an issuer's token whatever the mode."""
-        return self.keys.file is not None and self.traits.authenticates
+        return self.keys.file is not None and self.traits.has_keys
 
     def conflict(self) -> str:
-        if self.traits.authenticates and not self.traits.has_issuers and self.keys.file is None:
+        if self.traits.has_keys and not self.traits.has_issuers and self.keys.file is None:
             return "keys.file: must be set with mode: keys; `keys add NAME --file keys.yaml` writes such a file"
         if self.takes_keys and self.dpop == "require":
             return "dpop: with require, API keys would go round it: set accept, or take keys.file out"

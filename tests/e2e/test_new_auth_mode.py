@@ -19,17 +19,20 @@ from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, run, settings
 
 PACKAGE: Final = Path(__file__).parents[2] / "gateway"
-ROW: Final = '    "keys": AuthMode(authenticates=True, has_issuers=False, issuer_tokens=False, needs_metadata=False),\n'
+ROW: Final = (
+    '    "tickets": AuthMode(authenticates=True, has_issuers=False, issuer_tokens=False, needs_metadata=False, '
+    "has_keys=False),\n"
+)
 KEY: Final = "a-callers-own-key-0123456789"
 
 
 @pytest.fixture(scope="module")
 def environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a gateway that has a third mode."""
+    """Return the environment of a gateway that has another mode."""
     folder = tmp_path_factory.mktemp("copy")
     shutil.copytree(PACKAGE, folder / "gateway", ignore=shutil.ignore_patterns("__pycache__"))
     file = folder / "gateway" / "settings" / "auth.py"
-    text = file.read_text().replace('mode: Literal["jwt", "off"]', 'mode: Literal["jwt", "off", "keys"]')
+    text = file.read_text().replace('mode: Literal["jwt", ', 'mode: Literal["tickets", "jwt", ')
     text, number = re.subn(r'(?m)^(    "jwt": AuthMode\()', rf"{ROW}\1", text)
     assert number == 1
     file.write_text(text)
@@ -41,15 +44,15 @@ def test_the_registry_has_the_modes_that_the_knob_offers() -> None:
 
 
 def test_no_other_file_asks_for_a_mode_by_its_name() -> None:
-    named = re.compile(r"""auth\.mode\s*(==|!=|in)|\bmode\s*(==|!=)\s*["'](off|jwt)["']""")
+    named = re.compile(r"""auth\.mode\s*(==|!=|in)|\bmode\s*(==|!=)\s*["'](off|jwt|keys)["']""")
     files = [path for path in PACKAGE.rglob("*.py") if named.search(path.read_text())]
     assert files == []
 
 
-async def test_what_callers_show_in_a_third_mode_never_reaches_the_service(
+async def test_what_callers_show_in_another_mode_never_reaches_the_service(
     environ: dict[str, str], backend: ScriptedBackend
 ) -> None:
-    knobs = settings(backend.url, "auth.mode=keys", "auth.anonymous=list")
+    knobs = settings(backend.url, "auth.mode=tickets", "auth.anonymous=list")
     async with Program("serve", *knobs, environ=environ) as program, aiohttp.ClientSession() as session:
         await program.logged("listing refreshed")
         base = f"http://127.0.0.1:{(await program.logged('gateway started'))['port']}/mcp/tools"
@@ -65,10 +68,10 @@ async def test_what_callers_show_in_a_third_mode_never_reaches_the_service(
 
 
 async def test_check_says_that_nothing_of_the_caller_is_sent(environ: dict[str, str], backend: ScriptedBackend) -> None:
-    ran = await run("check", *settings(backend.url, "auth.mode=keys"), **environ)
+    ran = await run("check", *settings(backend.url, "auth.mode=tickets"), **environ)
     assert "the caller's own token" not in ran.said
     refused = await run(
-        "check", *settings(backend.url, "auth.mode=keys", "backend.credentials.mode=same_resource"), **environ
+        "check", *settings(backend.url, "auth.mode=tickets", "backend.credentials.mode=same_resource"), **environ
     )
     assert refused.code == 2
-    assert "needs callers' tokens, and with auth.mode: keys there are none" in refused.err
+    assert "needs callers' tokens, and with auth.mode: tickets there are none" in refused.err

@@ -86,7 +86,8 @@ def test_the_readme_is_short() -> None:
 
 
 README_ORDER = [
-    "One command for your service", "A session", "Connect a client", "What it reaches", "OAuth", "Deploy", "Built on",
+    "One command for your service", "A session", "Connect a client", "What it reaches", "A team without OAuth",
+    "OAuth", "Deploy", "Built on",
     "Documentation",
 ]  # fmt: skip
 

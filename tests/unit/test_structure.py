@@ -56,7 +56,7 @@ HOMES = {
     "redis": ("store",),
     "prometheus_client": ("telemetry.metrics", "telemetry.figures"),
     "opentelemetry": ("telemetry.spans",),
-    "pydantic": ("settings", "units", "config.source", "cli.config_reference"),
+    "pydantic": ("settings", "units", "config.source", "config.key_file", "cli.config_reference"),
 }
 EVERYWHERE = {"msgspec.Struct", "msgspec.field", "msgspec.structs", "msgspec.UNSET", "msgspec.UnsetType"}
 """What may be named in any file. A struct is made in a third of a dataclass's time, and a call makes some twenty."""
