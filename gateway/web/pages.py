@@ -296,8 +296,9 @@ class ServicePage:
                 clients.append({"key": key, "title": client.title, "entry": "", "then": f"{instead}."})
             else:
                 clients.append({"key": key, "title": client.title, "entry": entry, "then": client.then})
-        config = base64.b64encode(jsonrpc.encode({"url": url})).decode()
-        vscode = quote(jsonrpc.encode({"name": name, "type": "http", "url": url}).decode(), safe="")
+        shown = {key: CLIENTS[key].key(variable) if variable else {} for key in ("cursor", "vscode")}
+        config = base64.b64encode(jsonrpc.encode({"url": url, **shown["cursor"]})).decode()
+        vscode = quote(jsonrpc.encode({"name": name, "type": "http", "url": url, **shown["vscode"]}).decode(), safe="")
         links = {
             "cursor": f"cursor://anysphere.cursor-deeplink/mcp/install?{urlencode({'name': name, 'config': config})}",
             "vscode": f"vscode:mcp/install?{vscode}",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -228,7 +232,12 @@ async def test_who_am_i_shows_name_scopes_and_end(file: Path) -> None:
         assert all(word in page for word in ("ann", digest_of(key)[:8], "read", "2099-01-01T00:00:00Z"))
         refused = (await it.client(new_key()).get("/page")).body.decode()
         assert "`keys add` makes one" in refused
-        assert "GATEWAY_KEY" in (await it.client(key).get("/")).body.decode()
+        overview = (await it.client(key).get("/")).body.decode()
+        assert "GATEWAY_KEY" in overview
+        link = re.search(r"mcp/install\?name=gateway&amp;config=([^\"]+)", overview)
+        assert link is not None
+        added = json.loads(base64.b64decode(unquote(link[1])))
+        assert added["headers"] == {"Authorization": "Bearer ${env:GATEWAY_KEY}"}
 
 
 BASE = ("backend.url=http://127.0.0.1:8000/jsonrpc", "auth.mode=keys", "auth.keys.file=keys.yaml")
