@@ -8,11 +8,13 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
+from hashlib import sha256
 from itertools import islice
 from typing import Final
 
 from cachetools import LRUCache
 
+from gateway import jsonrpc
 from gateway.auth.authenticator import NO_TOKEN
 from gateway.auth.presets import preset_of
 from gateway.errors import InsufficientScope, Unauthorized
@@ -77,7 +79,8 @@ class Access:
                 self.languages[language] = first
             else:
                 language = next(iter(self.languages))
-        return View(principal.issuer, principal.subject, principal.client, principal.scopes, language)
+        told = sha256(jsonrpc.encode(principal.claims)).hexdigest() if principal.claims else ""
+        return View(principal.issuer, principal.subject, principal.client, principal.scopes, language, told)
 
     def may_enter(self, principal: Principal | None) -> bool:
         """Return whether a request may go on; ``principal`` is None without a token."""

@@ -2,9 +2,10 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import quote
 
 from gateway.auth.compact import InvalidToken
 from gateway.auth.presets import Preset, preset_of
@@ -16,6 +17,9 @@ LEEWAY: Final = 30.0
 """Seconds by which clocks may differ."""
 MAX_LIFETIME: Final = 86400.0
 """Seconds from iat to exp that a token may live. The issuers of the presets stay below it by default."""
+MAX_TOLD: Final = 1024
+"""Bytes of claims that a principal keeps for the service."""
+_AS_IT_IS: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +36,17 @@ class IssuerPolicy:
     scope_prefix: str
     extra_audiences: bool
     implied_scopes: Mapping[str, frozenset[str]]
+    told_claims: tuple[str, ...] = ()
+    """Claims that the service is told, with dots for nested ones. Principals keep no others."""
 
 
 def issuer_policy(
-    issuer: Issuer, resource: str, *, extra_audiences: bool, implies: Mapping[str, Iterable[str]]
+    issuer: Issuer,
+    resource: str,
+    *,
+    extra_audiences: bool,
+    implies: Mapping[str, Iterable[str]],
+    told_claims: tuple[str, ...] = (),
 ) -> IssuerPolicy:
     """Return the policy for an issuer: its preset, with the settings of the operator applied."""
     preset = preset_of(issuer)
@@ -53,6 +64,7 @@ def issuer_policy(
         scope_prefix=preset.scope_prefix_of(issuer, resource),
         extra_audiences=extra_audiences,
         implied_scopes=scope_closure(implies),
+        told_claims=told_claims,
     )
 
 
@@ -111,7 +123,8 @@ def principal_of(policy: IssuerPolicy, claims: Mapping[str, Any], raw: str, now:
     subject = _identifier(claims.get("sub", default), "sub")
     if policy.issuer.clients and client not in policy.issuer.clients:
         raise InvalidToken("its client is not one of the issuer's clients")
-    return Principal(policy.issuer.issuer, subject, client, _scopes(policy, claims), expires, AccessToken(raw))
+    principal = Principal(policy.issuer.issuer, subject, client, _scopes(policy, claims), expires, AccessToken(raw))
+    return replace(principal, claims=_told(policy, claims)) if policy.told_claims else principal
 
 
 def _check_times(policy: IssuerPolicy, claims: Mapping[str, Any], now: float) -> float:
@@ -185,6 +198,31 @@ def claim_at(claims: Mapping[str, Any], path: Iterable[str]) -> Any:
     for part in path:
         value = value.get(part) if isinstance(value, Mapping) else None
     return value
+
+
+def _told(policy: IssuerPolicy, claims: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the claims that the service is told. One beyond :data:`MAX_TOLD` bytes in all is as a missing one."""
+    told, room = dict[str, str](), MAX_TOLD
+    for name in policy.told_claims:
+        value = claim_at(claims, name.split("."))
+        parts = [header_text(part, ",") for part in value] if isinstance(value, list) else [header_text(value)]
+        text = ",".join(parts)
+        if all(parts) and 0 < len(text) <= room:
+            told[name], room = text, room - len(text)
+    return tuple(told.items())
+
+
+def header_text(value: Any, separator: str = "") -> str:
+    """Return a text or number as the value of a header, "" for anything else. What is no printable ASCII is in UTF-8
+    and percent-encoded (RFC 3986 §2.1), as are "%", ``separator`` and a space at either end: no value becomes
+    another."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        return ""
+    text = quote(str(value), safe=_AS_IT_IS.replace(separator, "") if separator else _AS_IT_IS, errors="replace")
+    text = f"%20{text[1:]}" if text.startswith(" ") else text
+    return f"{text[:-1]}%20" if text.endswith(" ") else text
 
 
 def _scopes(policy: IssuerPolicy, claims: Mapping[str, Any]) -> frozenset[str]:

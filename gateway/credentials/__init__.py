@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.backend.redaction import is_credential_header, looks_secret
+from gateway.credentials.caller_headers import CallerHeaders, header_faults
 from gateway.credentials.contract import Credential, CredentialModes, credential_sections
 from gateway.credentials.exchange import ClientCredentials, TokenExchange
 from gateway.credentials.fixed import BasicCredential, DigestCredential, NoCredential, StaticCredential
@@ -90,6 +92,7 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
                     f"{where}.mode: {mode.name} sends callers' tokens, and an API key of "
                     f"{settings.knob('auth.keys.file')} is none: set one of {others}"
                 )
+    faults += header_faults(settings, modes)
     listing = settings.backend.listing
     if listing.identity == "shared" and listing.credentials.mode != AUTO and modes.listing.per_caller:
         faults.append(
@@ -111,9 +114,11 @@ def build_credentials(
     modes = credential_modes(settings)
     (_, calls), (_, listing) = credential_sections(settings)
     credential = modes.calls(tokens(calls))
-    if listing.mode == AUTO and modes.effective_listing is modes.calls:
-        return credential, credential  # one object, so that both share its cached tokens
-    return credential, modes.effective_listing(tokens(listing))
+    shares = listing.mode == AUTO and modes.effective_listing is modes.calls  # so that both share its cached tokens
+    of_listing = credential if shares else modes.effective_listing(tokens(listing))
+    if headers := settings.backend.caller_headers:
+        return CallerHeaders(credential, headers, True), CallerHeaders(of_listing, headers, False)
+    return credential, of_listing
 
 
 def correct_credentials(settings: ServiceSettings) -> str:
@@ -121,3 +126,10 @@ def correct_credentials(settings: ServiceSettings) -> str:
     own = settings.backend.listing.credentials.mode != "auto"
     where = settings.knob("backend.listing.credentials" if own else "backend.credentials")
     return f"Correct {where}, whose mode is {credential_modes(settings).effective_listing.name}."
+
+
+def header_secrets(settings: ServiceSettings) -> tuple[str, ...]:
+    """Return the values of fixed headers that must not appear in an answer or a log."""
+    fixed = {name: value.get_secret_value() for name, value in settings.backend.headers.items()}
+    certain = (value for name, value in fixed.items() if is_credential_header(name))
+    return (*certain, *filter(looks_secret, fixed.values()))

@@ -274,8 +274,17 @@ class DiscoveryNotices:
     def _hear(self, notice: bytes, discovery: Discovery, subscriptions: Subscriptions) -> None:
         """Take over what a replica found, also this one. Another version may say what this one does not know."""
         match jsonrpc.decode(notice):
-            case [Found.VIEW, str(issuer), str(subject), str(client), [*scopes], str(language), str(digest)]:
-                view = View(issuer, subject, client, frozenset(scopes), language)
+            case [
+                Found.VIEW,
+                str(issuer),
+                str(subject),
+                str(client),
+                [*scopes],
+                str(language),
+                str(claims),
+                str(digest),
+            ]:
+                view = View(issuer, subject, client, frozenset(scopes), language, claims)
                 if discovery.doubt(view, digest, DOUBT_AFTER):
                     subscriptions.tick(view)  # each of its streams asks for a refresh of what is stale
             case [Found.STRUCTURE, str(method), endpoint, str(structure)] if structure in tuple(Structure):
@@ -291,7 +300,7 @@ class DiscoveryNotices:
 
     def _tell_change(self, view: View, digest: str) -> None:
         if not view.is_shared:  # replicas share that listing itself
-            fields = view.issuer, view.subject, view.client, sorted(view.scopes), view.language
+            fields = view.issuer, view.subject, view.client, sorted(view.scopes), view.language, view.claims
             self._tell(Found.VIEW, *fields, digest)
 
     def _tell(self, *what: Any) -> None:

@@ -31,7 +31,8 @@ def open_transport(
 ) -> LeanTransport | Outbound | Lanes:
     """Return the client towards a backend, with ``digest`` of a lane for each connection, else without a bound."""
     backend = settings.backend
-    headers = {**headers, "Content-Type": backend.content_type}
+    fixed = {name: value.get_secret_value() for name, value in backend.headers.items()}
+    headers = {**headers, **fixed, "Content-Type": backend.content_type}
     user, password = backend.credentials.user, backend.credentials.password
     if not digest or user is None or password is None:
         if backend.proxy is not None:

@@ -15,13 +15,15 @@ from gateway.networks import network_of
 
 class View(NamedTuple):
     """Identify a catalog: the shared one, or one caller's. A backend may list by any of these fields, so callers that
-    differ in one of them never share a catalog. ``language`` is for Accept-Language, "" where the caller names none."""
+    differ in one of them never share a catalog. ``language`` is for Accept-Language, "" where the caller names none.
+    ``claims`` is a digest of the claims that the service is told."""
 
     issuer: str = ""
     subject: str = ""
     client: str = ""
     scopes: frozenset[str] = frozenset()
     language: str = ""
+    claims: str = ""
 
     @property
     def is_shared(self) -> bool:
@@ -62,7 +64,8 @@ class Principal:
 
     ``scopes`` are all that the token grants, with those that others imply. ``expires`` is wall-clock seconds. ``key``
     is the identity as one text, which limits count by: it is made once for a token, and used several times in a call.
-    ``token`` is that of an issuer, None for an API key, which nobody else is ever shown.
+    ``claims`` are those that the service is told, by name. ``token`` is that of an issuer, None for an API
+    key, which nobody else is ever shown.
     """
 
     issuer: str
@@ -71,6 +74,7 @@ class Principal:
     scopes: frozenset[str]
     expires: float
     token: AccessToken | None
+    claims: tuple[tuple[str, str], ...] = ()
     key: str = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

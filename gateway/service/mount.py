@@ -83,9 +83,9 @@ def _policies(settings: ServiceSettings, issuers: Issuers) -> tuple[IssuerPolicy
     # The backend gets callers' tokens: one that is also for a third service could be used there by the backend.
     forwards = modes.calls.uses_callers_token or modes.listing.uses_callers_token
     extra = not (forwards and settings.backend.credentials.reject_extra_audiences)
-    implies = settings.auth.scopes.implies
+    implies, told = settings.auth.scopes.implies, settings.backend.told_claims
     return tuple(
-        issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies)
+        issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies, told_claims=told)
         for keys in issuers.keys.values()
     )
 

@@ -20,7 +20,7 @@ from gateway.catalog import build, pages
 from gateway.concurrency.background import Background, UseCounter
 from gateway.config import source as config
 from gateway.config.service_files import ServiceFiles, backend_tls
-from gateway.credentials import build_credentials, credential_faults, credential_modes
+from gateway.credentials import build_credentials, credential_faults, credential_modes, header_secrets
 from gateway.credentials.contract import Credential
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.diagnosis.access import TokenReport
@@ -93,7 +93,7 @@ class Service:
         self.outbound = open_transport(settings, tls, HEADERS, reserve, digest=self._modes.calls.answers_challenges)
         self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
         credential, listing_credential = build_credentials(settings, self._tokens)
-        sent = (*credential.secrets(), *listing_credential.secrets())
+        sent = (*credential.secrets(), *listing_credential.secrets(), *header_secrets(settings))
         self.secrets = (*sent, *settings.catalog.secrets())
         self.reader = ListingReader(
             ListingAdmission(self.outbound, self.learned.gate).of,

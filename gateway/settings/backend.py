@@ -9,7 +9,16 @@ from pydantic import Field, SecretStr, ValidationInfo, model_validator
 from gateway.settings.auth import ClientSecret, SecureUrl
 from gateway.settings.custom import CustomListing
 from gateway.settings.knobs import Document, HttpUrl, Section, knob
-from gateway.settings.sending import GIVEN, Login, Send, names_in
+from gateway.settings.sending import (
+    GIVEN,
+    PRINCIPAL_NAME,
+    CallerHeader,
+    Login,
+    PlainHeaderName,
+    Send,
+    TextValue,
+    names_in,
+)
 from gateway.units import Duration, Size
 
 AnyCredentials = TypeVar("AnyCredentials", bound=Section)
@@ -234,8 +243,22 @@ class Backend(Section):
     )
     proxy: HttpUrl | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
     tls: Tls = knob(Tls, "TLS of the connection to the backend, e.g. {ca_file: /etc/ssl/ours.pem}.")
+    headers: dict[PlainHeaderName, TextValue] = knob(
+        dict, "Further headers of every request, e.g. {X-Tenant: crm}. Credentials go into backend.credentials."
+    )
+    caller_headers: dict[PlainHeaderName, CallerHeader] = knob(
+        dict,
+        "Headers that tell the service who calls, of verified claims, e.g. {X-Forwarded-User: '{sub}', X-Groups: "
+        "{value: '{claims.groups}', required: true}}. For a service that accepts requests from the gateway alone.",
+    )
     params: Params = knob(Params, "Form of the params that the backend expects.")
     credentials: Credentials = knob(Credentials, "Credentials that the gateway sends to the backend.")
     listing: ListingSettings = knob(
         ListingSettings, "Listing of the backend's methods: its form, where it is, and whose it is."
     )
+
+    @property
+    def told_claims(self) -> tuple[str, ...]:
+        """Return the claims that caller headers name."""
+        names = (name for header in self.caller_headers.values() for name in PRINCIPAL_NAME.findall(header.value))
+        return tuple(dict.fromkeys(name.removeprefix("claims.") for name in names if name.startswith("claims.")))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, field_validator
+from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, field_validator, model_validator
 
 from gateway.settings.custom import JsonPath, SecretParams
 from gateway.settings.knobs import Document, checked, knob, texts_in
@@ -115,6 +115,49 @@ class Send(Document):
             "params": [value.get_secret_value() for value in self.params],
             "arguments": {name: value.get_secret_value() for name, value in self.arguments.items()},
         }
+
+
+PRINCIPAL_NAME: Final = re.compile(r"\{(sub|iss|client|scopes|claims\.[^{}\s]{1,200})\}")
+"""A name in the value of a caller header."""
+_OF_CREDENTIALS: Final = ("authorization", "proxy-authorization", "cookie")
+_OF_HOPS: Final = ("keep-alive", "te", "trailer", "upgrade", "expect", "accept-encoding", "traceparent", "tracestate")
+
+
+def plain_header_name(name: str) -> str:
+    """Return the name if it can be that of a header which is no credential. Raises :class:`ValueError`."""
+    if name.lower() in _OF_CREDENTIALS:
+        raise ValueError("is a credential: set it under backend.credentials")
+    if name.lower() in _OF_HOPS:
+        raise ValueError("is set by the gateway itself")
+    return header_name(name)
+
+
+PlainHeaderName = Annotated[str, AfterValidator(plain_header_name)]
+
+
+def caller_template(text: str) -> str:
+    """Return the value of a caller header if it names what is known of the caller. Raises :class:`ValueError`."""
+    if not PRINCIPAL_NAME.search(text):
+        raise ValueError("names nothing of the caller, such as {sub} or {claims.email}; a fixed one goes into headers")
+    if "{" in (rest := PRINCIPAL_NAME.sub("", text)) or "}" in rest:
+        raise ValueError("has a name in braces that is not {sub}, {iss}, {client}, {scopes} or {claims.NAME}")
+    if not is_header_value(PRINCIPAL_NAME.sub("x", text)):
+        raise ValueError("must be printable ASCII without surrounding spaces")
+    return text
+
+
+class CallerHeader(Document):
+    """One header that tells the service who calls. A text alone is its value."""
+
+    value: Annotated[str, AfterValidator(caller_template)] = Field(
+        description="Value, with {sub}, {iss}, {client}, {scopes} or {claims.NAME}; dots lead into nested claims."
+    )
+    required: bool = knob(False, "Refuse a call of a caller without these. Else the header is absent then.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, given: Any) -> Any:
+        return {"value": given} if isinstance(given, str) else given
 
 
 class Login(Document):
