@@ -322,6 +322,7 @@ class Service:
         page = None if settings.server.shown_page == "off" else ServicePage(
             settings=settings, operations=shared, invocation=self.invocation, access=self.access,
             search=self.learned.search, unready=self.unready,
+            problems=lambda: (self.discovery.problems[0], self.learned.gate.breaker.problem),
             report=lambda raw, refusal: TokenReport.of(settings, self.auth.policies, raw, refusal),
         )  # fmt: skip
         ends = Budget(self._store, "session end", settings.limits.discovery)

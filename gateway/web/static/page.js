@@ -102,7 +102,7 @@ function isConsent(questions) {
 
 // A form with a field for each argument, and the same arguments as JSON. Whichever was changed last counts.
 function tryIt(section) {
-  const [form, answer] = [one("form", section), one(".answer", section)];
+  const [form, answer, shown] = [one("form", section), one(".answer", section), one("[data-plan]", section)];
   const [json, fields] = [one("#json", form), all("[data-name]", form)];
   const show = (id, text) => { one("#" + id, section).textContent = text; };
   section.dataset.on = "";
@@ -146,6 +146,7 @@ function tryIt(section) {
     event.preventDefault();
     const calls = !event.submitter || event.submitter.value === "call";
     answer.hidden = false;
+    shown.hidden = true;
     for (const id of ["sent", "request", "curl"]) show(id, "");
     let values;
     try { values = JSON.parse(json.value); } catch (error) { answered("The JSON cannot be read: " + error.message, true); return; }
@@ -160,6 +161,7 @@ function tryIt(section) {
       const head = Object.entries(plan.request.headers).map(([name, value]) => name + ": " + value);
       show("request", ["POST " + plan.request.url, ...head, "", pretty(JSON.parse(plan.request.body))].join("\n"));
       show("curl", plan.curl);
+      shown.hidden = false;
       if (!calls) { answered("These arguments are good. Nothing was sent.", false); return; }
       if ("destroys" in section.dataset && !window.confirm("This tool may destroy something. Call it?")) {
         answered("Not called.", false);
