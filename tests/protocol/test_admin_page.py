@@ -13,6 +13,7 @@ from aiohttp import ClientSession
 from gateway.config.source import ConfigError, ConfigSource, load_settings
 from gateway.process.server import Server
 from gateway.process.serving import Reloads
+from gateway.settings.server import AdminPageSettings
 from gateway.web.admin_page import AdminPage
 from tests.configuring import put
 from tests.fault.behaviours import Hang, error, result
@@ -136,8 +137,11 @@ async def test_it_names_four_failures_at_once_each_with_what_to_do(
     assert "Start the service, or set services.shop.backend.url" in shown
     assert "the configuration was refused" in shown
     assert "limits.invocation" in shown
-    assert "docs/operating.md#mcpgatewayservicenotlisted" in shown
-    assert "docs/operating.md#mcpgatewayconfigrefused" in shown
+    assert "What to do: Bring the service back." in " ".join(shown.split())
+    assert "What to do: Correct the file." in " ".join(shown.split())
+    for runbook in ("mcpgatewayservicenotlisted", "mcpgatewayconfigrefused"):
+        assert f'<a href="#{runbook}">' in page
+        assert f'<details id="{runbook}">' in page
     assert "books.purge" in shown
     assert "Remedy: give it a schema under" in shown
     assert f"{file}:5" in shown
@@ -153,6 +157,38 @@ async def test_it_counts_calls_and_shows_the_refused_ones(session: ClientSession
     page = (await asked(session, server, "GET", "/")).body.decode()
     assert re.search(r'5 minutes</th><td class="num">\d+</td>', page)
     assert "<code>invalid_arguments</code>" in page
+
+
+async def test_of_several_services_it_says_which_one_refused_a_call(session: ClientSession) -> None:
+    async with ScriptedBackend([ADD]) as crm, ScriptedBackend([ECHO]) as shop:
+        places = (f"services.{name}.backend.url={it.url}" for name, it in (("crm", crm), ("shop", shop)))
+        server = Server(load_settings(None, ("server.port=0", "server.admin_port=0", "auth.mode=off", *places), {}))
+        await server.start()
+        try:
+            await server.wait_until_listed()
+            assert (
+                await Client(session, server.port, "/crm").post("/mcp/tools/invoke", {"name": "echo"})
+            ).status == 404
+            page = (await asked(session, server, "GET", "/")).body.decode()
+        finally:
+            await server.stop()
+    assert "<td><code>tool_not_found</code></td><td>crm</td><td><bdi>echo</bdi></td>" in page
+
+
+async def test_a_problem_of_several_workers_is_shown_once_and_says_which_workers_have_it() -> None:
+    page = AdminPage(AdminPageSettings(), lambda: ({}, {}), no_details)
+    common, own = (
+        {"cause": cause, "since": "2026-11-21T12:00:00+00:00", "next_try": None} for cause in ("ours", "mine")
+    )
+    workers = [
+        {"worker": number, "unready": None, "process": number, "configuration": None, "services": [],
+         "problems": problems, "under_way": {}}
+        for number, problems in ((1, [common]), (2, [common, own]))
+    ]  # fmt: skip
+    text = (await page.respond(None, workers, reloads=True)).body.decode()
+    assert (text.count("<p>ours"), text.count("<p>mine")) == (1, 1)
+    assert "2 things to look at" in text
+    assert '<p>mine <span class="tag">worker 2 only</span>' in text
 
 
 async def test_secrets_of_the_configuration_are_masked(

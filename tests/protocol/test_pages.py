@@ -138,9 +138,59 @@ async def test_try_it_counts_as_a_call(connect: Connect) -> None:
     assert (await client.post("/mcp/tools/invoke", {"name": "add", "arguments": {"a": 1, "b": 2}})).status == 429
 
 
-async def test_pages_count_as_listings(connect: Connect) -> None:
+@pytest.mark.parametrize("path", ["/", "/page", "/page/add"])
+async def test_pages_count_as_listings(connect: Connect, path: str) -> None:
     client = await connect("limits.discovery=2/day")
-    assert [len(tools_on(await client.get("/"))) > 0 for _ in range(3)] == [True, True, False]
+    answers = [await client.get(path) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    assert "Retry-After" in answers[2].headers
+    assert "Too many pages" in words(answers[2])
+    assert tools_on(answers[2]) == []
+    assert (await client.get("/mcp/tools/list")).status == 429
+
+
+async def test_pages_of_strangers_count_too_where_tools_are_for_callers_with_a_token() -> None:
+    async with stand("server.page=public", "limits.discovery=2/day") as it:
+        assert [(await it.client().get(path)).status for path in ("/", "/page/add", "/page")] == [200, 404, 429]
+        assert (await it.of("ann").get("/")).status == 200
+
+
+async def test_the_state_says_that_calls_get_no_answer(connect: Connect, backend: ScriptedBackend) -> None:
+    client = await connect("backend.timeout=0.2s")
+    assert "It answers." in words(await client.get("/"))
+    await backend.close()
+    await client.post("/mcp/tools/invoke", {"name": "add", "arguments": {"a": 1, "b": 2}})
+    page = words(await client.get("/"))
+    assert "Its calls get no answer now (" in page
+    assert "It answers." not in page
+
+
+async def test_connect_says_which_file_takes_the_entry_and_names_no_folder_of_this_machine(client: Client) -> None:
+    page = words(await client.get("/"))
+    places = ("~/.cursor/mcp.json", ".vscode/mcp.json", ".mcp.json", "~/.codex/config.toml", "~/.gemini/settings.json")
+    assert all(f"<code>{place}</code>" in page for place in places)
+    assert str(Path.home()) not in page
+    assert "Add a URL in its settings, under Connectors" in page
+    assert "--http" not in page
+
+
+async def test_who_am_i_counts_the_tools_that_a_scope_for_all_calls_would_bring_and_says_what_a_listing_needs() -> None:
+    async with stand("server.page=public", "auth.scopes.call=[caller]", "auth.scopes.list=[lister]") as it:
+        me = plain(await it.of("ann", "lister").get("/page"))
+        assert re.search(r"caller: \d tools ask for it", me)
+        none = plain(await it.of("ann").get("/page"))
+        assert "lister" in none.partition("What more scopes would bring")[2]
+        assert "Nothing: this token may call" not in none
+
+
+async def test_claims_are_text() -> None:
+    async with stand("server.page=public") as it:
+        shout = "<img src=x onerror=alert(1)>"
+        accepted, refused = it.of(shout), it.client(it.issuer.sign(sub="ann", aud=f"{shout}\u202e"))
+        for page in (words(await accepted.get("/page")), words(await refused.get("/page"))):
+            assert "&lt;img src=x onerror=alert(1)&gt;" in page
+            assert "<img" not in page
+            assert "\u202e" not in page
 
 
 async def test_off_is_404(connect: Connect) -> None:
