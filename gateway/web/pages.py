@@ -90,7 +90,7 @@ def _templates() -> Any:
 
     environment = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     environment.filters["clean"] = lambda text: printable(str(text))
     environment.filters["segment"] = lambda name: quote(name, safe="")
@@ -224,11 +224,8 @@ class ServicePage:
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
         url = self._url(exchange)
         words = ["curl", "-s", url, *(word for pair in headers.items() for word in ("-H", ": ".join(pair)))]
-        if exchange.caller.principal is not None:
-            words += ["-H", "Authorization: Bearer $TOKEN"]
-        curl = shlex.join([*words, "-d", message.decode()]).replace(
-            "'Authorization: Bearer $TOKEN'", '"Authorization: Bearer $TOKEN"'
-        )
+        token = '-H "Authorization: Bearer $TOKEN" ' if exchange.caller.principal is not None else ""
+        curl = f"{shlex.join(words)} {token}{shlex.join(['-d', message.decode()])}"
         request = {"url": f"{self.mount}/mcp", "headers": headers, "body": message.decode()}
         return Response(jsonrpc.encode({**found, "request": request, "curl": curl}))
 
@@ -255,7 +252,7 @@ class ServicePage:
         if principal is None:
             return self._render(exchange, "whoami.html", principal=None, report=None, accepted=False)
         seen, refusal = await self._visible(exchange.caller)
-        more = [] if refusal else self._more(principal, await self._discovery.catalog(exchange.caller), seen)
+        more = [] if refusal else self._more(principal, await self._discovery.catalog(exchange.caller, PATIENCE), seen)
         report = TokenReport.of_key(principal) if principal.token is None else self.report(_raw(exchange), "")
         return self._render(
             exchange, "whoami.html", principal=principal, report=report, more=more, accepted=True, refusal=refusal

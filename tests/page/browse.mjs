@@ -105,6 +105,27 @@ const scenarios = {
     return { answer: await text(page, "#answer"), sent: await page.locator("#sent").textContent(), dialogs, faults };
   },
 
+  // What a person sees after giving a token that cannot be sent, or while the gateway is away; then what a copy button does.
+  async trouble({ url, token, offline = false }) {
+    const { context, page } = await open(url);
+    await context.setOffline(offline);
+    await page.fill("#token", token);
+    await page.press("#token", "Enter");
+    await page.waitForSelector("#said.wrong");
+    return text(page, "#said");
+  },
+
+  async copy({ url, hasClipboard }) {
+    const { page } = await open();
+    if (!hasClipboard) await page.addInitScript(() => Object.defineProperty(Navigator.prototype, "clipboard", { value: undefined }));
+    else await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.goto(url);
+    await page.click('[data-copy="url"]');
+    await page.waitForFunction(() => document.querySelector("#said").textContent !== "");
+    return { said: await page.textContent("#said"),
+      text: await page.evaluate(async (has) => has ? navigator.clipboard.readText() : getSelection().toString(), hasClipboard) };
+  },
+
   // At 200 % a window of 1,280 px has room for 640: nothing is cut off, and all can be reached.
   async zoom({ url }) {
     const { page } = await open(url, { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 });

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +17,6 @@ from gateway.catalog.pins import write_pins
 from gateway.config.source import ConfigError, load_settings
 from gateway.process.server import Server
 from gateway.settings import Settings
-from tests.authorization.stand import PUBLIC, RESOURCE, stand
 from tests.configuring import BASE, file
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, ECHO, openrpc
@@ -149,12 +150,6 @@ async def test_pages_count_as_listings(connect: Connect, path: str) -> None:
     assert (await client.get("/mcp/tools/list")).status == 429
 
 
-async def test_pages_of_strangers_count_too_where_tools_are_for_callers_with_a_token() -> None:
-    async with stand("server.page=public", "limits.discovery=2/day") as it:
-        assert [(await it.client().get(path)).status for path in ("/", "/page/add", "/page")] == [200, 404, 429]
-        assert (await it.of("ann").get("/")).status == 200
-
-
 async def test_the_state_says_that_calls_get_no_answer(connect: Connect, backend: ScriptedBackend) -> None:
     client = await connect("backend.timeout=0.2s")
     assert "It answers." in words(await client.get("/"))
@@ -172,25 +167,6 @@ async def test_connect_says_which_file_takes_the_entry_and_names_no_folder_of_th
     assert str(Path.home()) not in page
     assert "Add a URL in its settings, under Connectors" in page
     assert "--http" not in page
-
-
-async def test_who_am_i_counts_the_tools_that_a_scope_for_all_calls_would_bring_and_says_what_a_listing_needs() -> None:
-    async with stand("server.page=public", "auth.scopes.call=[caller]", "auth.scopes.list=[lister]") as it:
-        me = plain(await it.of("ann", "lister").get("/page"))
-        assert re.search(r"caller: \d tools ask for it", me)
-        none = plain(await it.of("ann").get("/page"))
-        assert "lister" in none.partition("What more scopes would bring")[2]
-        assert "Nothing: this token may call" not in none
-
-
-async def test_claims_are_text() -> None:
-    async with stand("server.page=public") as it:
-        shout = "<img src=x onerror=alert(1)>"
-        accepted, refused = it.of(shout), it.client(it.issuer.sign(sub="ann", aud=f"{shout}\u202e"))
-        for page in (words(await accepted.get("/page")), words(await refused.get("/page"))):
-            assert "&lt;img src=x onerror=alert(1)&gt;" in page
-            assert "<img" not in page
-            assert "\u202e" not in page
 
 
 async def test_off_is_404(connect: Connect) -> None:
@@ -228,74 +204,6 @@ async def test_without_pages_several_services_have_none() -> None:
         assert [(await one.get("/")).status for one in (both.root, both.crm.client)] == [404, 404]
 
 
-async def test_without_a_token_a_service_that_wants_one_shows_no_tool() -> None:
-    async with stand("server.page=public") as it:
-        answer = await it.client().get("/")
-        assert (answer.status, tools_on(answer)) == (200, [])
-        assert "shown to callers with a token" in words(answer)
-        assert (await it.client().get("/page/add")).status == 404
-        refused = await it.client().post("/page/add", {"arguments": {}})
-        assert (refused.status, "add" in refused.body.decode()) == (401, False)
-        assert it.shown("rpc.discover") == []
-
-
-async def test_each_caller_sees_the_tools_that_their_list_has() -> None:
-    async with stand("server.page=public") as it:
-        it.listings.shows("ann", ADD)
-        it.listings.shows("bob", ECHO)
-        ann, bob = it.of("ann"), it.of("bob")
-        assert (tools_on(await ann.get("/")), tools_on(await bob.get("/"))) == (["add"], ["echo"])
-        assert (await ann.get("/page/add")).status == 200
-        stranger = await bob.get("/page/add")
-        assert stranger.status == 404
-        assert b"a number" not in stranger.body
-        assert (await bob.post("/page/add", {"arguments": {"a": 1, "b": 1}})).status == 404
-
-
-async def test_a_tool_beyond_the_scopes_of_a_token_is_not_shown_and_the_refusal_names_the_scope() -> None:
-    async with stand("server.page=public", "catalog.tools={add: {scopes: [adder]}}") as it:
-        plain, adder = it.of("ann"), it.of("ann", "adder")
-        assert "add" not in tools_on(await plain.get("/"))
-        assert "add" in tools_on(await adder.get("/"))
-        refused = await plain.post("/page/add", {"arguments": {"a": 1, "b": 1}})
-        assert refused.status == 403
-        assert 'scope="adder"' in refused.headers["WWW-Authenticate"]
-        me = words(await plain.get("/page"))
-        assert "You are" in me
-        assert "adder" in me
-        assert "add</" not in me
-
-
-async def test_who_am_i_names_the_tools_of_a_further_scope_that_the_caller_sees() -> None:
-    scopes = "catalog.tools={add: {scopes: [adder]}}"
-    async with stand("server.page=public", "auth.scopes.show=all", scopes) as it:
-        assert "adder: 1 tool asks for it, of these you see add" in plain(await it.of("ann").get("/page"))
-    async with stand("server.page=public", scopes) as it:
-        assert "adder: 1 tool asks for it" in (me := plain(await it.of("ann").get("/page")))
-        assert "you see" not in me
-
-
-async def test_a_refused_token_is_told_why() -> None:
-    async with stand("server.page=public") as it:
-        answer = await it.client(it.issuer.sign(sub="ann", aud="https://other.example.com")).get("/page")
-        assert answer.status == 401
-        assert "Not accepted" in words(answer)
-        assert "https://other.example.com" in words(answer)
-        assert RESOURCE in words(answer)
-
-
-async def test_in_token_mode_there_is_no_name_until_a_token_is_accepted() -> None:
-    async with stand("server.page=token", "auth.anonymous=list", "mcp.server.name=bookshop") as it:
-        shells = [await it.client().get(path) for path in ("/", "/page", "/page/add", "/page/none")]
-        assert {shell.status for shell in shells} == {200}
-        assert len({re.sub(r"(\.\./|\./)static", "static", words(shell)) for shell in shells}) == 1
-        assert not any(word in words(shells[0]) for word in ("bookshop", PUBLIC, "add"))
-        refused = await it.client("rubbish").get("/")
-        assert refused.status == 401
-        assert "bookshop" not in words(refused)
-        assert "add" in tools_on(await it.of("ann").get("/"))
-
-
 def shown_page(*knobs: str) -> str:
     settings: Settings = load_settings(None, ["backend.url=http://127.0.0.1:8000/jsonrpc", "auth.mode=off", *knobs], {})
     return settings.server.shown_page
@@ -309,6 +217,32 @@ def test_by_default_the_page_is_public_for_people_on_this_machine_alone() -> Non
     assert shown_page("server.host=0.0.0.0", "auth.allow_unauthenticated=true") == "off"
     assert shown_page("server.page=off") == "off"
     assert shown_page("server.public_url=https://gw.example.com", "server.page=public") == "public"
+
+
+@SETTINGS_ALONE
+async def test_jinja2_is_imported_when_a_page_is_asked_for(backend: ScriptedBackend) -> None:
+    program = f"""
+import asyncio, sys, urllib.request
+from gateway.config.source import load_settings
+from gateway.process.server import Server
+async def main():
+    knobs = ["backend.url={backend.url}", "auth.mode=off", "server.port=0", "server.admin_port=0"]
+    server = Server(load_settings(None, knobs, {{}}))
+    await server.start()
+    await server.wait_until_listed()
+    async def get(path):
+        url = f"http://127.0.0.1:{{server.port}}{{path}}"
+        await asyncio.to_thread(lambda: urllib.request.urlopen(url).read())
+        print("jinja2" in sys.modules, file=sys.stderr)
+    await get("/mcp/tools/list")
+    await get("/")
+    await server.stop()
+asyncio.run(main())
+"""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=pipe, stderr=pipe)
+    _, said = await process.communicate()
+    assert [line for line in said.decode().splitlines() if line in ("True", "False")] == ["False", "True"], said
 
 
 @SETTINGS_ALONE

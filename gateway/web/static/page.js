@@ -5,7 +5,11 @@ let token = "";
 const policy = window.trustedTypes ? window.trustedTypes.createPolicy("page", {createHTML: (html) => html}) : null;
 const one = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-const say = (text) => { one("#said").textContent = text; };
+// Told to those who listen; what went wrong is shown to those who look, too.
+const say = (text, isWrong = false) => {
+  one("#said").textContent = text;
+  one("#said").className = isWrong ? "wrong" : "unseen";
+};
 
 function ask(url, options = {}) {
   const headers = {...options.headers, ...(token ? {Authorization: "Bearer " + token} : {})};
@@ -17,7 +21,7 @@ async function go(url, push = true) {
   const response = await ask(url);
   const html = await response.text();
   if (!(response.headers.get("Content-Type") || "").startsWith("text/html")) {
-    say("The gateway answered " + response.status + ".");
+    say("The gateway answered " + response.status + ".", true);
     return response;
   }
   const page = new DOMParser().parseFromString(policy ? policy.createHTML(html) : html, "text/html");
@@ -35,6 +39,9 @@ async function go(url, push = true) {
   return response;
 }
 
+// As go, where nobody waits: what goes wrong on the way is said. Returns null then.
+const visit = (url, push = true) => go(url, push).catch((error) => { say(String(error), true); return null; });
+
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
   if (!token || !link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -42,9 +49,9 @@ document.addEventListener("click", (event) => {
   if (url.origin !== location.origin || link.classList.contains("skip")) return;
   if (url.pathname === location.pathname && url.search === location.search && url.hash) return;
   event.preventDefault();
-  go(url.href);
+  visit(url.href);
 });
-window.addEventListener("popstate", () => { if (token) go(location.href, false); });
+window.addEventListener("popstate", () => { if (token) visit(location.href, false); });
 
 function enhance(root) {
   all("[data-token]:not([data-on])", root).forEach(takeToken);
@@ -60,8 +67,8 @@ function takeToken(form) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     token = one("input", form).value.trim().replace(/^Bearer +/i, "");
-    const response = await go(location.href, false);
-    if (response.ok) say(token ? "The token is accepted." : "The token is forgotten.");
+    const response = await visit(location.href, false);
+    if (response && response.ok) say(token ? "The token is accepted." : "The token is forgotten.");
   });
 }
 
@@ -70,7 +77,7 @@ function search(form) {
   form.addEventListener("submit", (event) => {
     if (!token) return;
     event.preventDefault();
-    go(new URL(form.getAttribute("action") || "", location.href) + "?" + new URLSearchParams(new FormData(form)));
+    visit(new URL(form.getAttribute("action") || "", location.href) + "?" + new URLSearchParams(new FormData(form)));
   });
 }
 
@@ -78,9 +85,15 @@ function copy(button) {
   button.hidden = false;
   button.dataset.on = "";
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-    button.textContent = "Copied";
-    say("Copied");
+    const source = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch { // only HTTPS and loopback have a clipboard
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected";
+    }
+    say(button.textContent);
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
   });
 }
@@ -192,12 +205,14 @@ function act(button) {
   button.addEventListener("click", async () => {
     button.disabled = true;
     say(button.textContent + " …");
-    const response = await ask(button.dataset.act, {method: "POST"});
-    const text = (await response.text()).trim();
+    try {
+      const response = await ask(button.dataset.act, {method: "POST"});
+      const text = (await response.text()).trim();
+      await go(location.href, false);
+      one("#outcome").textContent = text;
+      say(text);
+    } catch (error) { say(String(error), true); }
     button.disabled = false;
-    await go(location.href, false);
-    one("#outcome").textContent = text;
-    say(text);
   });
 }
 
