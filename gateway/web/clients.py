@@ -56,7 +56,7 @@ class Client:
         """Return the entry that starts ``command``, or connects to ``url``, with an API key of a variable of the
         environment where one is named. Raises :class:`NotAdded`."""
         if url is not None and self.http is None:
-            raise NotAdded(f"{self.instead_of_http}; or leave --http out")
+            raise NotAdded(f"{self.instead_of_http}, or leave --http out")
         if client_id is not None and (url is None or self.login is None):
             raise NotAdded("--client-id needs --http, and a --client whose file has a place for it")
         if url is None:
@@ -94,8 +94,8 @@ _GEMINI_CALLBACK: Final = "http://localhost:7777/oauth/callback"  # another one 
 CLIENTS: Final[Mapping[str, Client]] = {
     "claude-desktop": Client(
         "Claude Desktop", elsewhere=_claude_desktop, then="Quit Claude Desktop and start it again.",
-        instead_of_http="Claude Desktop's file takes commands only. Add a URL in its settings, under Connectors, "
-        "and a client id under Advanced settings",
+        instead_of_http="Claude Desktop's file takes commands only. Add a URL in its settings, under Connectors (a "
+        "client id under Advanced settings)",
     ),
     "claude-code": Client(
         "Claude Code", ".mcp.json", stdio=_STDIO, http=_HTTP,

@@ -61,10 +61,6 @@ _SHOWN: Final = 50
 _MOST_TEXT: Final = 60_000
 """Bytes of a JSON text that a page shows."""
 _BYTES_PER_TOKEN: Final = 4
-_TROUBLES: Final = (
-    "Its methods cannot be listed now{}. Tools that are known already stay.",
-    "Its calls get no answer now{}.",
-)
 
 
 @cache
@@ -117,8 +113,8 @@ TOKEN: Final = "token"  # noqa: S105, a word
 
 @dataclass(kw_only=True, eq=False)
 class ServicePage:
-    """Serve the pages of one service. ``unready`` returns why it cannot answer yet; ``problems`` returns those of
-    its listing and of its calls; ``report`` says what a token says, and with a second text why it is refused."""
+    """Serve the pages of one service. ``unready`` returns why it cannot answer yet; ``calls`` has what is wrong
+    with its calls; ``report`` says what a token says, and with a second text why it is refused."""
 
     settings: ServiceSettings
     operations: Operations
@@ -126,7 +122,7 @@ class ServicePage:
     access: Access
     search: ToolSearch
     unready: Callable[[], str | None]
-    problems: Callable[[], Sequence[Problem]]
+    calls: Problem
     report: Callable[[str, str], TokenReport]
     mode: str = field(init=False)
 
@@ -150,13 +146,16 @@ class ServicePage:
     def about(self) -> dict[str, Any]:
         """Return what everybody may know of the service: its name, and its state in words."""
         info = self.operations.server_info(Caller()) if self._is_local else self.operations.public_info()
-        troubles = [(one.cause, words) for one, words in zip(self.problems(), _TROUBLES, strict=True) if one.cause]
-        state, word = "It answers.", "ready"
+        listing, calls = self._discovery.problems[0].cause, self.calls.cause
+        why = f" ({excerpt(listing or calls, 400)})" if self._is_local else ""
         if reason := self.unready():
             state, word = f"It cannot answer yet: {reason}.", "starting"
-        elif troubles:
-            cause, words = troubles[0]
-            state, word = words.format(f" ({excerpt(cause, 400)})" if self._is_local else ""), "in trouble"
+        elif listing:
+            state, word = f"Its methods cannot be listed now{why}. Tools that are known already stay.", "in trouble"
+        elif calls:
+            state, word = f"Its calls get no answer now{why}.", "in trouble"
+        else:
+            state, word = "It answers.", "ready"
         about = info.members.get("description", "")
         title = info.members.get("title") or self.settings.name or info.members["name"]
         return {"title": title, "about": about, "state": state, "word": word}
