@@ -33,7 +33,7 @@ _EVERY: Final = 30.0
 _HOUR: Final = 3600.0
 _WINDOWS: Final = (("5 minutes", 300.0), ("hour", _HOUR))
 _LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
-_KEYS: Final = "mcp_gateway_issuer_keys_age_seconds"
+_KEYS: Final = tuple(f"mcp_gateway_issuer_keys_{what}_seconds" for what in ("age", "max_age"))
 
 
 @dataclass(slots=True)
@@ -115,7 +115,8 @@ class AdminPage:
         samples = [*self._samples, (now, calls)]
         names = dict.fromkeys(one["name"] for process in processes for one in process["services"])
         services = [self._service(name, processes, samples, found) for name in names]
-        issuers = [(key[1], key[2], cell[0]) for key, cell in found.items() if key[0] == _KEYS]
+        known = dict.fromkeys(key[1:3] for key in found if key[0] in _KEYS)  # without an age: its keys never came
+        issuers = [(*one, found.get((_KEYS[0], *one), [None])[0]) for one in known]
         files = next((process["configuration"] for process in processes if process["configuration"]), None)
         details = await self._details()
         return render(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from gateway.config.source import ConfigError, ConfigSource, load_settings
 from gateway.process.server import Server
 from gateway.process.serving import Reloads
 from gateway.settings.server import AdminPageSettings
+from gateway.telemetry import cells
 from gateway.web.admin_page import AdminPage
 from tests.configuring import put
 from tests.fault.behaviours import Hang, error, result
@@ -157,6 +159,31 @@ async def test_it_counts_calls_and_shows_the_refused_ones(session: ClientSession
     page = (await asked(session, server, "GET", "/")).body.decode()
     assert re.search(r'5 minutes</th><td class="num">\d+</td>', page)
     assert "<code>invalid_arguments</code>" in page
+
+
+async def test_it_draws_the_calls_and_failures_since_the_samples_began() -> None:
+    key, counts = (cells.REQUEST, "", "mcp", "tools/call", "ok", ""), [0.0] * (cells.SUM + 1)
+    found: dict[Any, list[float]] = {key: counts}
+    page = AdminPage(AdminPageSettings(), lambda: (found, {}), no_details)
+    for calls in (0.0, 2.0):
+        found[key] = [calls, *counts[1:]]
+        history = asyncio.create_task(page.keep_history())
+        await asyncio.sleep(0)  # one sample
+        history.cancel()
+    found[key] = [10.0, *counts[1:]]
+    service = {"name": "", "path": "/mcp", "tools": 1, "quarantined": 0, "listing_age": 1.0, "problems": []}
+    process = {"worker": None, "unready": None, "configuration": None, "services": [service], "problems": []}
+    text = (await page.respond(None, [process], reloads=False)).body.decode()
+    assert '<polyline points="0.0,22.0 100.0,1.0"/>' in text
+    assert text.count('<td class="num">10</td><td class="num">0</td>') == 2  # in 5 minutes, and in an hour
+
+
+async def test_an_issuer_whose_keys_never_came_is_there_and_says_so(session: ClientSession, start: Start) -> None:
+    nobody = "auth={mode: jwt, issuers: [{issuer: 'http://127.0.0.1:9'}]}"
+    server = await start(nobody, "server.public_url=http://127.0.0.1:8080", "backend.credentials.mode=none")
+    page = (await asked(session, server, "GET", "/")).body.decode()
+    assert re.search(r"http://127\.0\.0\.1:9</th><td></td><td class=\"num\">no keys</td>", page)
+    assert "What to do: Reach the issuer from the gateway's machine" in " ".join(page.split())
 
 
 async def test_of_several_services_it_says_which_one_refused_a_call(session: ClientSession) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Awaitable, Callable
+from html import unescape
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,8 +49,8 @@ def words(answer: Answer) -> str:
     return answer.body.decode()
 
 
-def plain(answer: Answer) -> str:
-    return re.sub(r"<[^>]+>", "", words(answer))
+def plain(answer: Answer, between: str = "") -> str:
+    return unescape(re.sub(r"<[^>]+>", between, words(answer)))
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -91,6 +92,28 @@ async def test_its_files_have_their_hash_in_the_name_and_may_be_kept_for_a_year(
 async def test_a_search_has_the_best_tools_first(client: Client) -> None:
     assert tools_on(await client.get("/?q=add")) == ["add"]
     assert "No tool matches" in words(await client.get("/?q=zebra"))
+
+
+async def test_groups_are_the_first_words_of_names_and_each_has_its_tools(connect: Connect) -> None:
+    names = "catalog.tools={add: {name: sums.add}, echo: {name: texts.echo}}"
+    client = await connect(names)
+    assert 'href="./?group=sums#tools"' in words(await client.get("/"))
+    assert tools_on(await client.get("/?group=sums")) == ["sums.add"]
+    assert tools_on(await client.get("/?group=none")) == []
+
+
+async def test_a_tool_says_its_names_how_it_is_called_and_who_said_which_annotation(
+    connect: Connect, backend: ScriptedBackend
+) -> None:
+    listed = ADD.listed() | {"name": "sums.add"}
+    backend.on("rpc.discover", result(openrpc([ADD]) | {"methods": [listed]}))
+    client = await connect("catalog.tools={sums.add: {annotations: {idempotentHint: true}}}")
+    page = " ".join(plain(await client.get("/page/sums.add"), " ").split())
+    assert "sums_add for MCP clients sums.add for REST and /jsonrpc; either may be used everywhere" in page
+    assert "The service's method sums.add Its params by name" in page
+    assert "idempotentHint: true says the operator" in page
+    alike = await connect("catalog.names=mcp")
+    assert "sums.add, and sums_add for LLM APIs" in " ".join(plain(await alike.get("/page/sums.add")).split())
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "9999999999", "x", "%C2%B2"])
