@@ -100,4 +100,5 @@ def _quarantine(method: Method, error: UnsoundSchema) -> QuarantinedMethod:
             argument = name
     if argument is not None:
         where = f"{where}.{argument}.schema"
-    return QuarantinedMethod(method.name, error.reason, f"give it a schema under {where}", error.pointer)
+    remedy = f"give it a schema under {where}"
+    return QuarantinedMethod(method.name, error.reason, remedy, error.pointer, argument=argument)

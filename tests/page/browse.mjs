@@ -85,9 +85,13 @@ const scenarios = {
   },
 
   // What a page says, where it asked, and what of it the stranger made.
-  async read({ url, selector = "main", token = "", then = "" }) {
+  async read({ url, selector = "main", token = "", then = "", click = "" }) {
     const { page, faults, hosts } = await open(url);
     await enter(page, token, then);
+    if (click) {
+      await page.locator(click).first().click();
+      await page.waitForSelector(selector);
+    }
     const strangers = await page.locator("img, iframe, object, embed, main script, main style, [onerror], [onload]").count();
     return { text: (await page.locator(selector).allInnerTexts()).join("\n"), title: await page.title(), address: page.url(),
       strangers, faults, hosts: [...hosts], cookies: await page.context().cookies(),

@@ -186,3 +186,12 @@ async def test_a_hostile_token_is_text_where_its_claims_are_shown() -> None:
             assert [fault for fault in found["faults"] if "401" not in fault] == []
             assert "<img src=x onerror=alert(1)>" in found["text"]
             assert "\u202e" not in found["text"]
+
+
+async def test_a_link_to_a_runbook_opens_it() -> None:
+    async with bookshop("services.crm.backend.url=http://127.0.0.1:9/jsonrpc", name="books") as shop:
+        found = await browse("read", url=f"{shop.admin}/#mcpgatewayconfigrefused", selector="details[open] summary")
+        assert "McpGatewayConfigRefused" in found["text"]
+        link = 'a[href="#mcpgatewayservicenotlisted"]'
+        found = await browse("read", url=f"{shop.admin}/", click=link, selector="details[open] dl")
+        assert "Do\nRun jsonrpc-mcp-gateway check" in found["text"].replace("\n\n", "\n")

@@ -216,6 +216,7 @@ async def test_each_of_several_services_has_a_page_and_one_leads_to_them() -> No
             assert moved.status in (200, 308)
             page = words(await mounted.get("/page/add"))
             assert 'href="../../crm/#tools"' in page
+            assert '<a href="../../">All services</a>' in page
             assert re.search(r'src="\.\./\.\./static/page\.[0-9a-f]{16}\.js"', page)
             assert (await mounted.post("/page/add", {"arguments": {"a": 1, "b": 1}})).json["request"][
                 "url"
@@ -292,7 +293,7 @@ async def test_the_page_says_why_a_method_is_quarantined_where_and_what_frees_it
     page = words(await (await connect()).get("/"))
     assert "<bdi>broken</bdi>" in page
     assert "Remedy: " in page
-    assert "&#34;broken&#34;:\n      input_schema: {type: object}" in page
+    assert "&#34;broken&#34;:\n      arguments:\n        &#34;x&#34;:\n          schema: {}" in page
 
 
 async def test_the_page_says_in_which_values_a_tool_differs_from_its_pin(

@@ -34,6 +34,7 @@ async function go(url, push = true) {
   enhance(document);
   const anchor = location.hash && document.getElementById(location.hash.slice(1));
   if (anchor) anchor.scrollIntoView(); else window.scrollTo(0, 0);
+  unfold();
   one("main").focus({preventScroll: true});
   say(document.title);
   return response;
@@ -198,6 +199,13 @@ function tryIt(section) {
   });
 }
 
+// A link to something folded opens it.
+function unfold() {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target instanceof HTMLDetailsElement) target.open = true;
+}
+window.addEventListener("hashchange", unfold);
+
 // The buttons of the admin page.
 function act(button) {
   button.hidden = false;
@@ -217,3 +225,4 @@ function act(button) {
 }
 
 enhance(document);
+unfold();
