@@ -153,7 +153,7 @@ const scenarios = {
   async shoot({ shots }) {
     for (const { url, file, width = 1200, height = 900, full = false, act = "" } of shots) {
       for (const colorScheme of ["light", "dark"]) {
-        const { context, page } = await open(url, { colorScheme, viewport: { width, height } });
+        const { context, page } = await open(url, { colorScheme, reducedMotion: "reduce", viewport: { width, height } });
         if (act) {
           await page.fill("#json", act);
           await page.click('button:text-is("Call")');
