@@ -164,7 +164,8 @@ class Curation:
             lines.append(f"  exclude: {_flow([*kept, kept[0]] if tuple(kept) == EXCLUDED else kept)}")
         if patterns:
             why = f'hidden by catalog.exclude: "{patterns[0]}"'
-        return why, "" if len(secrets) > _MOST_SECRETS else "\n".join(("catalog:", *lines))
+        is_long = len(secrets) > _MOST_SECRETS and lines[-1].startswith("  exclude")
+        return why, "" if is_long else "\n".join(("catalog:", *lines))
 
     def override_for(self, method: str) -> ToolOverride:
         """Return all overrides that match, merged knob by knob; later ones win."""
