@@ -164,7 +164,7 @@ class Curation:
             lines.append(f"  exclude: {_flow([*kept, kept[0]] if tuple(kept) == EXCLUDED else kept)}")
         if patterns:
             why = f'hidden by catalog.exclude: "{patterns[0]}"'
-        is_long = len(secrets) > _MOST_SECRETS and lines[-1].startswith("  exclude")
+        is_long = len(secrets) > _MOST_SECRETS and any(line.startswith("  exclude:") for line in lines)
         return why, "" if is_long else "\n".join(("catalog:", *lines))
 
     def override_for(self, method: str) -> ToolOverride:
