@@ -101,6 +101,7 @@ config: $(VENV)/.run ## write the files and tables that derive from gateway/sett
 	$(BIN)/python -m tests.monitoring
 	$(BIN)/python -m tests.log_page
 	$(BIN)/python -m tests.metrics_table
+	$(BIN)/python -m tests.runbooks
 	cp config/gateway.yaml deploy/kubernetes/base/gateway.yaml
 
 .PHONY: services

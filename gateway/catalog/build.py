@@ -5,11 +5,13 @@ Building yields to the event loop every few milliseconds, so that a large catalo
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from cachetools import LRUCache
 
 from gateway.catalog.curation import Curation
+from gateway.catalog.diff import changes_since
 from gateway.catalog.names import assign_names
 from gateway.catalog.normalize import ToolPolicy, build_tool
 from gateway.catalog.pins import Pins
@@ -75,8 +77,9 @@ class Builder:
         """Return the tool, or an equal one of an earlier catalog."""
         try:
             tool = build_tool(method, names, override, policy, self._validators)
-            drift = None if self._pins is None else self._pins.drift(tool)
-            return drift or self._tools.setdefault(tool.digest, tool)
+            if self._pins is not None and (drift := self._pins.drift(tool)) is not None:
+                return replace(drift, changes=changes_since(self._pins.by_method[tool.method], tool))
+            return self._tools.setdefault(tool.digest, tool)
         except UnsoundSchema as error:
             return _quarantine(method, error)
         except (ValueError, RecursionError):
@@ -97,4 +100,5 @@ def _quarantine(method: Method, error: UnsoundSchema) -> QuarantinedMethod:
             argument = name
     if argument is not None:
         where = f"{where}.{argument}.schema"
-    return QuarantinedMethod(method.name, error.reason, f"give it a schema under {where}", error.pointer)
+    remedy = f"give it a schema under {where}"
+    return QuarantinedMethod(method.name, error.reason, remedy, error.pointer, argument=argument)

@@ -126,6 +126,7 @@ def _parts(word: str) -> Sequence[str]:
 
 _SHOWN: Final = 3
 _LEFT_OUT: Final = 500
+_MOST_SECRETS: Final = 20
 
 
 class Curation:
@@ -135,6 +136,7 @@ class Curation:
         self._settings = settings
         self._include = _matcher(settings.include)
         self._exclude = _matcher(settings.exclude)
+        self._excluded = [(pattern, _matcher([pattern])) for pattern in settings.exclude]
         self._hides_secrets = settings.exclude == EXCLUDED
         self._overrides = [(pattern, _matcher([pattern]), override) for pattern, override in settings.tools.items()]
 
@@ -143,19 +145,27 @@ class Curation:
             return False
         return not (self._hides_secrets and reveals_secret(method))
 
-    def hiding(self, method: str) -> tuple[str, str]:
-        """Return why a method is not offered, and the YAML that offers it."""
-        patterns = [pattern for pattern in self._settings.exclude if _matcher([pattern])(method)]
-        if patterns:
+    def secrets(self, hidden: Iterable[str]) -> list[str]:
+        """Return those of the hidden methods that only their names hide."""
+        return [name for name in hidden if self._hides_secrets and not self._exclude(name) and reveals_secret(name)]
+
+    def hiding(self, method: str, secrets: Sequence[str]) -> tuple[str, str]:
+        """Return why a method is not offered, and the YAML that offers it; "" where that would be long. ``secrets`` are
+        the methods that the default of ``exclude`` hides by their names: a list of one's own has to name them."""
+        patterns = [pattern for pattern, matches in self._excluded if matches(method)]
+        lines, why = [], "hidden because its name says that it reveals a secret"
+        if not self._include(method):
+            why = "hidden because no pattern of catalog.include matches"
+            lines.append(f"  include: {_flow([*self._settings.include, method])}")
+        if patterns or method in secrets:
             others = [pattern for pattern in self._settings.exclude if pattern not in patterns]
-            return f'hidden by catalog.exclude: "{patterns[0]}"', f"catalog:\n  exclude: {_flow(others)}"
-        if self._include(method):
-            return (
-                "hidden because its name says that it reveals a secret",
-                f"catalog:\n  exclude: {_flow(EXCLUDED[:1])}",
-            )
-        shown = [*self._settings.include, method]
-        return "hidden because no pattern of catalog.include matches", f"catalog:\n  include: {_flow(shown)}"
+            kept = [*others, *(name for name in secrets if name != method)]
+            # A list that equals the default would hide the method again.
+            lines.append(f"  exclude: {_flow([*kept, kept[0]] if tuple(kept) == EXCLUDED else kept)}")
+        if patterns:
+            why = f'hidden by catalog.exclude: "{patterns[0]}"'
+        is_long = len(secrets) > _MOST_SECRETS and any(line.startswith("  exclude:") for line in lines)
+        return why, "" if is_long else "\n".join(("catalog:", *lines))
 
     def override_for(self, method: str) -> ToolOverride:
         """Return all overrides that match, merged knob by knob; later ones win."""
@@ -219,11 +229,12 @@ def left_out(catalog: Catalog, settings: CatalogSettings, service: str, services
         rows.append({"name": name, "why": why, "yaml": text, "at": at, "remedy": remedy, "changes": changes})
 
     for one in catalog.quarantined[:most]:
-        named = jsonrpc.encode(one.name).decode()
-        schema = f"catalog:\n  tools:\n    {named}:\n      input_schema: {{type: object}}"
-        add(one.name, one.reason, "" if one.held_by_pin else schema, one.pointer, one.remedy, one.changes)
+        method, argument = (jsonrpc.encode(text).decode() for text in (one.name, one.argument))
+        freed = f"catalog:\n  tools:\n    {method}:\n      arguments:\n        {argument}:\n          schema: {{}}"
+        add(one.name, one.reason, "" if one.argument is None else freed, one.pointer, one.remedy, one.changes)
+    secrets = curation.secrets(catalog.hidden)
     for name in catalog.hidden[: most - len(rows)]:
-        add(name, *curation.hiding(name))
+        add(name, *curation.hiding(name, secrets))
     return rows
 
 

@@ -1,24 +1,26 @@
-"""Compare the tools of two catalogs. Each side is a catalog, a saved ``tools --json`` or REST listing, or a pin file,
-which has only the digest of a schema, so that a changed one is reported without details.
+"""Compare the tools of two catalogs. Each side is a catalog, a saved ``tools --json`` or REST listing, or a pin file.
+Those of earlier releases have only the digest of a schema, so that a changed one is reported without details.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.catalog.pins import Pin, PinError, parse_pins, pin_of, schema_digest
 from gateway.jsonrpc import escape_pointer
 from gateway.model import JsonObject, NameStyle, Schema, Structure, Tool, all_annotations
-from gateway.text import printable, shorten
+from gateway.text import excerpt, printable, shorten
 
 _MOST: Final = 8
 """Differences of one schema that get a line each."""
 _SHOWN: Final = 60
+_MOST_LINES: Final = 20
+_MOST_TEXT: Final = 600
 _ABSENT: Final = object()
 _COMPARED: Final = ("properties", "required")
-_SEEN: Final = {"name", "title", "description", "arguments", "input_schema", "output_schema", "annotations"}
+_SEEN: Final = {"name", "title", "description", "arguments", "input_schema", "output_schema", "annotations", "schemas"}
 """Fields of a pin that clients see. All others decide who may call, and how the backend is called."""
 
 
@@ -100,15 +102,27 @@ def read_snapshots(raw: bytes, origin: str) -> list[ToolSnapshot] | None:
     tools = content.get("tools") if isinstance(content, dict) else None
     if isinstance(tools, dict):
         pins = parse_pins(content, origin)
-        return [
-            ToolSnapshot(pin.name, (pin.name,), pin, method=method, in_mcp_names=True) for method, pin in pins.items()
-        ]
+        return [_snapshot_of_pin(method, pin) for method, pin in pins.items()]
     if not isinstance(tools, list):
         return None
     try:
         return [_snapshot_of_entry(entry) for entry in tools]
     except (TypeError, KeyError, AttributeError):
         raise PinError(f"{origin}: not what `tools --json` prints") from None
+
+
+def changes_since(pin: Pin, tool: Tool) -> tuple[str, ...]:
+    """Return a line for each of the first differences of a tool from its pin."""
+    found = _differences(_snapshot_of_pin(tool.method, pin), *snapshots_of([tool], NameStyle.MCP))
+    return tuple(excerpt(line, _MOST_TEXT) for line in islice(found, _MOST_LINES))
+
+
+def _snapshot_of_pin(method: str, pin: Pin) -> ToolSnapshot:
+    """Return what a pin knows. A schema that is not the one of its digest was not reviewed."""
+    digests = {"input": pin.input_schema, "output": pin.output_schema}
+    reviewed = {name: one for name, one in pin.schemas.items() if isinstance(one, Mapping)}
+    known = {name: one for name, one in reviewed.items() if schema_digest(one) == digests.get(name)}
+    return ToolSnapshot(pin.name, (pin.name,), pin, known.get("input"), known.get("output"), method, in_mcp_names=True)
 
 
 def _snapshot_of_entry(entry: Mapping[str, Any]) -> ToolSnapshot:
@@ -160,7 +174,8 @@ def _argument_changes(old: ToolSnapshot, new: ToolSnapshot) -> Iterator[str]:
     for name in sorted({*before} & {*after}):
         if (name in required[0]) != (name in required[1]):
             yield printable(f"argument {name}: " + ("required now" if name in required[1] else "optional now"))
-        yield from _schema_changes(f"argument {name}", old.inputs["properties"][name], new.inputs["properties"][name])
+        described = (of.get("properties", {}).get(name) for of in (old.inputs, new.inputs))
+        yield from _schema_changes(f"argument {name}", *described)
     rest = ({key: one for key, one in of.items() if key not in _COMPARED} for of in (old.inputs, new.inputs))
     yield from _schema_changes("input schema", *rest)
 

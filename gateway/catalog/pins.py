@@ -1,7 +1,7 @@
 """Keep pins: what was reviewed of each tool, so that a later change by the backend is detected (security S14).
 
-A pin has what a model reads, what decides who may call, and what decides how the backend is called. Texts are kept in
-full for the reviewer, schemas as digests. Its key is the backend's method, whatever name an override gives it.
+A pin has what a model reads, what decides who may call, and what decides how the backend is called, all in full for the
+reviewer. Of schemas a digest decides. Its key is the backend's method, whatever name an override gives it.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,14 +17,12 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.catalog.curation import CHANGES_SITE
 from gateway.model import Binding, QuarantinedMethod, Structure, Tool
-from gateway.text import excerpt
 
 MAX_BYTES: Final = 64 * 1024**2
 _IN_FILES: Final[Mapping[Any, Any]] = {
     str: str, str | None: str | None, bool: bool, list[str]: list, Mapping[str, Any]: dict
 }  # fmt: skip
 """The JSON type of a pin's field in a file, by the annotation of the field."""
-_SHOWN: Final = 600
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
 
 
@@ -35,7 +33,8 @@ class PinError(Exception):
 @dataclass(frozen=True, slots=True)
 class Pin:
     """Hold what was reviewed of one tool. ``arguments`` are sorted, except for a method called by position, whose order
-    counts. ``annotations`` are all that MCP or REST publishes; ``closed`` says that other arguments are refused."""
+    counts. ``annotations`` are all that MCP or REST publishes; ``closed`` says that other arguments are refused.
+    ``schemas`` are both as they were reviewed, to name what changed; files of earlier releases have none."""
 
     name: str
     title: str
@@ -50,6 +49,7 @@ class Pin:
     endpoint: str | None
     notification: bool
     closed: bool
+    schemas: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 _NOT_PINNED: Final = frozenset((
@@ -68,7 +68,7 @@ _NOT_PINNED: Final = frozenset((
 
 def _check_complete(noun: Tool | Binding) -> None:
     """Raise :class:`TypeError` for a field that is neither in :class:`Pin` nor in ``_NOT_PINNED``."""
-    forgotten = {field.name for field in fields(noun)} - {field.name for field in fields(Pin)} - _NOT_PINNED
+    forgotten = {one.name for one in fields(noun)} - {one.name for one in fields(Pin)} - _NOT_PINNED
     if forgotten:
         raise TypeError(f"{type(noun).__name__}: {', '.join(sorted(forgotten))}: add to Pin or to _NOT_PINNED")
 
@@ -90,15 +90,10 @@ class Pins:
         pinned = self.by_method.get(tool.method)
         if pinned is None:
             return self.unreviewed(tool.method)
-        now, names = pin_of(tool), [field.name for field in fields(Pin)]
-        pairs = {name: (getattr(pinned, name), getattr(now, name)) for name in names}
-        changed = {name.replace("_", " "): pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        now, names = pin_of(tool), [one.name for one in fields(Pin) if one.compare]
+        changed = [name.replace("_", " ") for name in names if getattr(pinned, name) != getattr(now, name)]
         reason = f"changed since it was pinned: {', '.join(changed)}"
-        schemas = {"input schema": tool.input_schema, "output schema": tool.output_schema}  # pins have their digests
-        now_words = {name: jsonrpc.encode(schemas.get(name, new)).decode() for name, (_, new) in changed.items()}
-        before = {name: "" if name in schemas else f"{was!r} " for name, (was, _) in changed.items()}
-        changes = tuple(excerpt(f"{name}: {before[name]}is now {now_words[name]}", _SHOWN) for name in changed)
-        return QuarantinedMethod(tool.method, reason, _REMEDY, held_by_pin=True, changes=changes) if changed else None
+        return QuarantinedMethod(tool.method, reason, _REMEDY, held_by_pin=True) if changed else None
 
 
 def pin_of(tool: Tool) -> Pin:
@@ -120,6 +115,7 @@ def pin_of(tool: Tool) -> Pin:
         endpoint=tool.binding.endpoint,
         notification=tool.binding.notification,
         closed=tool.closed,
+        schemas={"input": tool.input_schema, **({"output": tool.output_schema} if tool.output_schema else {})},
     )
 
 
@@ -177,7 +173,7 @@ def parse_pins(content: Any, origin: str) -> dict[str, Pin]:
 
 def _parse_pin(entry: Any) -> Pin:
     pin = Pin(**entry)
-    good = all(isinstance(getattr(pin, field.name), _IN_FILES[field.type]) for field in fields(Pin))
+    good = all(isinstance(getattr(pin, one.name), _IN_FILES[one.type]) for one in fields(Pin))
     if not good or not all(isinstance(text, str) for text in (*pin.arguments, *pin.scopes)):
         raise TypeError
     return pin

@@ -66,7 +66,7 @@ def connect(
     if key_env is not None and (not http or not _VARIABLE.fullmatch(key_env)):
         fail(UNUSABLE, "--key-env needs --http, and the name of a variable such as GATEWAY_KEY, never the key itself.")
     names = _entry_names(services, entry_name)
-    file = target or (client.file() if client.file else None)
+    file = target or client.file
     if (write or remove) and file is None:
         fail(UNUSABLE, f"--{'remove' if remove else 'write'} needs --client, or --file with the client's file.")
     if not (http or remove):

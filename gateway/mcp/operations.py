@@ -19,7 +19,7 @@ from gateway.errors import InvalidCursor
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
-from gateway.model import Caller, Catalog, ServiceInfo
+from gateway.model import Caller, ServiceInfo
 from gateway.settings import CatalogSettings
 from gateway.settings.mcp import Icon, McpServer
 from gateway.signing import Signer, SigningKeys
@@ -169,12 +169,6 @@ class Operations:
             int(self.discovery.seconds_fresh(caller.view) * 1000),
             not self._access.enabled,
         )
-
-    async def visible_tools(self, caller: Caller, patience: float | None = None) -> Catalog:
-        """Return the catalog of which :meth:`list_tools` makes pages for this caller, before tool search hides it.
-        Count one request, and raise as that does."""
-        await self.admit_discovery(caller)
-        return self._access.visible_catalog(caller, await self.discovery.catalog(caller, patience))
 
     def check_stream(self, caller: Caller) -> None:
         """Check that the caller may open one more stream of notifications. Raise

@@ -115,8 +115,8 @@ class SourceAnswer:
 @dataclass(frozen=True, slots=True)
 class QuarantinedMethod:
     """Hold a method that is left out of the catalog, the ``reason``, and the ``remedy``. The other methods are offered.
-    ``pointer`` is the JSON pointer of the fault. ``held_by_pin`` is a method that is valid but differs from its pin;
-    ``changes`` says in which values."""
+    ``pointer`` is the JSON pointer of the fault, ``argument`` has it. ``held_by_pin`` is a method that is valid but
+    differs from its pin; ``changes`` says in which values."""
 
     name: str
     reason: str
@@ -124,6 +124,7 @@ class QuarantinedMethod:
     pointer: str = ""
     held_by_pin: bool = False
     changes: tuple[str, ...] = ()
+    argument: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -330,7 +330,8 @@ class Server:
         """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way."""
         calls = sum(mount.concurrency.total for mount in self._mounts.values())
         streams = sum(mount.streams.total for mount in self._mounts.values())
-        of_files = with_runbook("McpGatewayConfigRefused", describe_problems(self.problems))
+        of_files = with_runbook("McpGatewayConfigRefused", describe_problems(self.problems[:1]))
+        of_files += with_runbook("McpGatewayConfigFileMissing", describe_problems(self.problems[1:]))
         of_store = with_runbook("McpGatewayStoreAway", describe_problems([self._store.problem]))
         return {
             "unready": self.unready(),

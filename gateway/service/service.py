@@ -321,7 +321,7 @@ class Service:
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
         page = None if settings.server.shown_page == "off" else ServicePage(
             settings=settings, operations=shared, invocation=self.invocation, access=self.access,
-            search=self.learned.search, unready=self.unready,
+            search=self.learned.search, unready=self.unready, calls=self.learned.gate.breaker.problem,
             report=lambda raw, refusal: TokenReport.of(settings, self.auth.policies, raw, refusal),
         )  # fmt: skip
         ends = Budget(self._store, "session end", settings.limits.discovery)

@@ -33,7 +33,7 @@ _EVERY: Final = 30.0
 _HOUR: Final = 3600.0
 _WINDOWS: Final = (("5 minutes", 300.0), ("hour", _HOUR))
 _LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
-_KEYS: Final = "mcp_gateway_issuer_keys_age_seconds"
+_KEYS: Final = tuple(f"mcp_gateway_issuer_keys_{what}_seconds" for what in ("age", "max_age"))
 
 
 @dataclass(slots=True)
@@ -70,8 +70,8 @@ def count_calls(found: cells.Cells) -> dict[str, Calls]:
 def refused_row(line: RequestLine) -> dict[str, str]:
     """Return what the page shows of a refused request. JSON can express all of it, and a name may be any text."""
     name, who = printable(line.tool or line.method), printable(line.subject or line.address)
-    at = line.time.isoformat()
-    return {"time": at, "outcome": line.outcome, "name": name, "who": who, "request_id": line.request_id}
+    about = {"time": line.time.isoformat(), "outcome": line.outcome, "service": line.service}
+    return {**about, "name": name, "who": who, "request_id": line.request_id}
 
 
 class AdminPage:
@@ -115,18 +115,13 @@ class AdminPage:
         samples = [*self._samples, (now, calls)]
         names = dict.fromkeys(one["name"] for process in processes for one in process["services"])
         services = [self._service(name, processes, samples, found) for name in names]
-        issuers = [(key[1], key[2], cell[0]) for key, cell in found.items() if key[0] == _KEYS]
+        known = dict.fromkeys(key[1:3] for key in found if key[0] in _KEYS)  # without an age: its keys never came
+        issuers = [(*one, found.get((_KEYS[0], *one), [None])[0]) for one in known]
         files = next((process["configuration"] for process in processes if process["configuration"]), None)
         details = await self._details()
-        problems = [
-            {**one, "of": " · ".join(filter(None, (_worker(process), part.get("name", ""))))}
-            for process in processes
-            for part in (*process["services"], process)
-            for one in part["problems"]
-        ]
         return render(
             "admin.html", "/", unready=unready, services=services, issuers=issuers, configuration=files,
-            reloads=reloads, problems=problems, processes=processes, has_details=bool(details),
+            reloads=reloads, problems=_problems(processes), processes=processes, has_details=bool(details),
             **{"values": [], "refused": [], "left_out": {}, **details},
         )  # fmt: skip
 
@@ -151,8 +146,16 @@ class AdminPage:
         }  # fmt: skip
 
 
-def _worker(process: Mapping[str, Any]) -> str:
-    return f"worker {process['worker']}" if process["worker"] else ""
+def _problems(processes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return each problem once, with the name of its service, and with the workers that have it."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for process in processes:
+        for part in (*process["services"], process):
+            for one in part["problems"]:
+                name = part.get("name", "")
+                known = found.setdefault((name, one["cause"]), {**one, "of": name, "workers": []})
+                known["workers"].append(process["worker"])
+    return [*found.values()]
 
 
 def _at(samples: Sequence[tuple[float, dict[str, Calls]]], when: float) -> dict[str, Calls]:

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -18,18 +19,26 @@ from urllib.parse import quote, urlencode
 from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.catalog.curation import Curation, left_out
+from gateway.concurrency.background import Problem
 from gateway.diagnosis.access import TokenReport
 from gateway.discovery.tool_search import ToolSearch
-from gateway.errors import GatewayError, InvalidArguments, InvalidRequest, Unauthorized
+from gateway.errors import (
+    GatewayError,
+    InsufficientScope,
+    InvalidArguments,
+    InvalidRequest,
+    RateLimited,
+    Unauthorized,
+)
 from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
 from gateway.mcp.envelope import call_request
 from gateway.mcp.modern import PROJECTOR
 from gateway.mcp.operations import Operations
-from gateway.model import HINTS, Caller, Catalog, NameStyle, Tool
+from gateway.model import HINTS, Caller, Catalog, Demand, NameStyle, Principal, Tool
 from gateway.settings import ServiceSettings
 from gateway.text import excerpt, printable
-from gateway.web.clients import CLIENTS, KEY_VARIABLE, NotAdded
+from gateway.web.clients import CLIENTS, KEY_VARIABLE
 from gateway.web.exchange import Exchange
 from gateway.web.rest import PATIENCE
 from gateway.web.tool_facts import group_of, groups_of, rows_of_arguments, ways_of_calling
@@ -48,6 +57,7 @@ _HEADERS: Final = {
     "Vary": "Authorization",
 }
 _ASSET_HEADERS: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
+_SHOWN: Final = 50
 _MOST_TEXT: Final = 60_000
 """Bytes of a JSON text that a page shows."""
 _BYTES_PER_TOKEN: Final = 4
@@ -76,7 +86,7 @@ def _templates() -> Any:
 
     environment = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     environment.filters["clean"] = lambda text: printable(str(text))
     environment.filters["segment"] = lambda name: quote(name, safe="")
@@ -103,8 +113,8 @@ TOKEN: Final = "token"  # noqa: S105, a word
 
 @dataclass(kw_only=True, eq=False)
 class ServicePage:
-    """Serve the pages of one service. ``unready`` returns why it cannot answer yet; ``report`` says what a token says,
-    and with a second text why it is refused."""
+    """Serve the pages of one service. ``unready`` returns why it cannot answer yet; ``calls`` has what is wrong
+    with its calls; ``report`` says what a token says, and with a second text why it is refused."""
 
     settings: ServiceSettings
     operations: Operations
@@ -112,6 +122,7 @@ class ServicePage:
     access: Access
     search: ToolSearch
     unready: Callable[[], str | None]
+    calls: Problem
     report: Callable[[str, str], TokenReport]
     mode: str = field(init=False)
 
@@ -135,12 +146,14 @@ class ServicePage:
     def about(self) -> dict[str, Any]:
         """Return what everybody may know of the service: its name, and its state in words."""
         info = self.operations.server_info(Caller()) if self._is_local else self.operations.public_info()
-        trouble = self._discovery.problems[0].cause
+        listing, calls = self._discovery.problems[0].cause, self.calls.cause
+        why = f" ({excerpt(listing or calls, 400)})" if self._is_local else ""
         if reason := self.unready():
-            state, word = f"It is starting: {reason}.", "starting"
-        elif trouble:
-            why = f" ({excerpt(trouble, 400)})" if self._is_local else ""
+            state, word = f"It cannot answer yet: {reason}.", "starting"
+        elif listing:
             state, word = f"Its methods cannot be listed now{why}. Tools that are known already stay.", "in trouble"
+        elif calls:
+            state, word = f"Its calls get no answer now{why}.", "in trouble"
         else:
             state, word = "It answers.", "ready"
         about = info.members.get("description", "")
@@ -149,7 +162,7 @@ class ServicePage:
 
     async def overview(self, exchange: Exchange) -> Response:
         """Answer ``GET /?q=&group=&page=``: state, Connect, and the tools of this caller."""
-        if (other := self._instead(exchange)) is not None:
+        if (other := await self._instead(exchange)) is not None:
             return other
         catalog, refusal = await self._visible(exchange.caller)
         query = exchange.request.query
@@ -175,13 +188,13 @@ class ServicePage:
 
     async def tool(self, exchange: Exchange) -> Response:
         """Answer ``GET /page/{tool}``: a tool as the model reads it, how it is called, and a form to try it."""
-        if (other := self._instead(exchange)) is not None:
+        if (other := await self._instead(exchange)) is not None:
             return other
         catalog, refusal = await self._visible(exchange.caller)
         tool = catalog.by_name.get(exchange.tool)
         if tool is None:
             message = refusal or f"You see no tool of this name here: {excerpt(exchange.tool, 128)}"
-            return self._render(exchange, "none.html", 404, message=message)
+            return self._render(exchange, "none.html", 404, title="No such tool", message=message)
         projected = PROJECTOR.with_name_style(self._style).project(tool)
         return self._render(
             exchange, "tool.html", tool=tool, name=tool.name_for(self._style),
@@ -210,54 +223,61 @@ class ServicePage:
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
         url = self._url(exchange)
         words = ["curl", "-s", url, *(word for pair in headers.items() for word in ("-H", ": ".join(pair)))]
-        if exchange.caller.principal is not None:
-            words += ["-H", "Authorization: Bearer $TOKEN"]
-        curl = shlex.join([*words, "-d", message.decode()]).replace(
-            "'Authorization: Bearer $TOKEN'", '"Authorization: Bearer $TOKEN"'
-        )
+        token = '-H "Authorization: Bearer $TOKEN" ' if exchange.caller.principal is not None else ""
+        curl = f"{shlex.join(words)} {token}{shlex.join(['-d', message.decode()])}"
         request = {"url": f"{self.mount}/mcp", "headers": headers, "body": message.decode()}
         return Response(jsonrpc.encode({**found, "request": request, "curl": curl}))
 
-    def _instead(self, exchange: Exchange) -> Response | None:
-        """Return the page in place of the one that is asked for: why a token is refused, or the one without names."""
+    async def _instead(self, exchange: Exchange) -> Response | None:
+        """Return the page in place of the one that is asked for: why a token is refused, the one without names, or that
+        this caller asked too often. Each page counts as a listing."""
         if exchange.error is not None:
             return self._refused(exchange)
         if self.mode == TOKEN and exchange.caller.principal is None:
             return render("shell.html", exchange.path)
+        try:
+            with suppress(InsufficientScope):  # the page says which one is missing
+                await self.operations.admit_discovery(exchange.caller)
+        except RateLimited as error:
+            exchange.note_error(error)
+            return self._render(exchange, "none.html", error.status, title="Too many pages", message=error.message)
         return None
 
     async def who_am_i(self, exchange: Exchange) -> Response:
         """Answer ``GET /page``: what the caller's token says, whether it is accepted, and what more scopes bring."""
-        if (other := self._instead(exchange)) is not None:
+        if (other := await self._instead(exchange)) is not None:
             return other
         principal = exchange.caller.principal
         if principal is None:
-            return self._render(exchange, "whoami.html", principal=None, report=None, more=[], accepted=False)
-        try:
-            catalog = await self._discovery.catalog(exchange.caller, PATIENCE)
-            seen = self.access.visible_catalog(exchange.caller, catalog).tools
-        except GatewayError:
-            catalog, seen = Catalog((), ""), ()
-        held = principal.scopes
-        lacking = sorted({scope for tool in catalog.tools for scope in tool.demand[1] - held})[:50]
-        more = [
-            (
-                scope,
-                sum(scope in tool.demand[1] for tool in catalog.tools),
-                [tool.name_for(self._style) for tool in seen if scope in tool.demand[1]][:50],
-            )
-            for scope in lacking
-        ]
+            return self._render(exchange, "whoami.html", principal=None, report=None, accepted=False)
+        seen, refusal = await self._visible(exchange.caller)
+        more = [] if refusal else self._more(principal, await self._discovery.catalog(exchange.caller, PATIENCE), seen)
         report = TokenReport.of_key(principal) if principal.token is None else self.report(_raw(exchange), "")
-        return self._render(exchange, "whoami.html", principal=principal, report=report, more=more, accepted=True)
+        return self._render(
+            exchange, "whoami.html", principal=principal, report=report, more=more, accepted=True, refusal=refusal
+        )
+
+    def _more(self, principal: Principal, catalog: Catalog, seen: Catalog) -> list[tuple[str, int, list[str]]]:
+        """Return each scope that a caller lacks, how many tools need it, and which of them the caller sees."""
+        held, alike = {*self.access.requested_scopes(principal.scopes)}, dict[Demand, list[Tool]]()
+        for tool in catalog.tools:
+            alike.setdefault(tool.demand, []).append(tool)
+        needing: dict[str, list[Tool]] = {}
+        for tools in alike.values():
+            for scope in {*self.access.scopes_to_call(tools[0])} - held:
+                needing.setdefault(scope, []).extend(tools)
+        return [
+            (scope, len(tools), [tool.name_for(self._style) for tool in tools if tool.name in seen.by_name][:_SHOWN])
+            for scope, tools in sorted(needing.items())[:_SHOWN]
+        ]
 
     def _refused(self, exchange: Exchange) -> Response:
         error = exchange.error
         why = str(getattr(error, "message", error))
         report = self.report(_raw(exchange), why)
         named = {} if self.mode == TOKEN else self.about()
-        values: dict[str, Any] = {"principal": None, "report": report, "more": [], "accepted": False}
-        return render("whoami.html", exchange.path, 401, page=self._frame(exchange, named), **values)
+        frame = self._frame(exchange, named)
+        return render("whoami.html", exchange.path, 401, page=frame, principal=None, report=report, accepted=False)
 
     def _render(self, exchange: Exchange, template: str, status: int = 200, **values: Any) -> Response:
         return render(template, exchange.path, status, page=self._frame(exchange, self.about()), **values)
@@ -275,7 +295,8 @@ class ServicePage:
         if not self.access.may_enter(caller.principal):
             return Catalog((), ""), "Its tools are shown to callers with a token."
         try:
-            return await self.operations.visible_tools(caller, PATIENCE), ""
+            self.access.check_list(caller)
+            return self.access.visible_catalog(caller, await self._discovery.catalog(caller, PATIENCE)), ""
         except GatewayError as error:
             return Catalog((), ""), str(error.message)
 
@@ -290,12 +311,10 @@ class ServicePage:
         variable = KEY_VARIABLE if self._takes_keys_alone else None
         clients = []
         for key, client in CLIENTS.items():
-            try:
-                entry = client.render({name: client.entry((), url, key_variable=variable)})
-            except NotAdded as instead:
-                clients.append({"key": key, "title": client.title, "entry": "", "then": f"{instead}."})
-            else:
-                clients.append({"key": key, "title": client.title, "entry": entry, "then": client.then})
+            takes_url = client.http is not None
+            entry = client.render({name: client.entry((), url, key_variable=variable)}) if takes_url else ""
+            then = client.then if takes_url else f"{client.instead_of_http}."
+            clients.append({"key": key, "title": client.title, "entry": entry, "then": then, "place": client.place})
         shown = {key: CLIENTS[key].key(variable) if variable else {} for key in ("cursor", "vscode")}
         config = base64.b64encode(jsonrpc.encode({"url": url, **shown["cursor"]})).decode()
         vscode = quote(jsonrpc.encode({"name": name, "type": "http", "url": url, **shown["vscode"]}).decode(), safe="")

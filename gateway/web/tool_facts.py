@@ -1,6 +1,7 @@
 """Say for people what a tool takes and how it is called: the rows of its page."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -28,10 +29,8 @@ def group_of(tool: Tool) -> str:
 
 def groups_of(catalog: Catalog) -> list[tuple[str, int]]:
     """Return the groups of a catalog's tools by the first word of their names, the largest first."""
-    counts: dict[str, int] = {}
-    for tool in catalog.tools:
-        counts[group_of(tool)] = counts.get(group_of(tool), 0) + 1
-    return sorted(((name, count) for name, count in counts.items() if name), key=lambda pair: (-pair[1], pair[0]))
+    counts = Counter(filter(None, map(group_of, catalog.tools)))
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def rows_of_arguments(tool: Tool) -> list[dict[str, Any]]:

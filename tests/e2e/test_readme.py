@@ -47,6 +47,7 @@ async def test_the_commands_and_the_client_of_the_readme_print_what_it_shows() -
         await program.said("Ctrl-C")
         await program.logged("listing refreshed")
         ours = with_ports_of(program.output)
+        assert re.match(r"Open in a browser +http://127\.0\.0\.1:\d+/\n", program.output)
         for command, shown in commands:
             printed = await output_of("sh", "-c", ours(command).replace(".venv/bin/", ""))
             assert printed.strip() == ours(shown).strip()

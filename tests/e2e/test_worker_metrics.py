@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import ClientSession
 
+from tests.configuring import file, put
 from tests.e2e.test_reload import until
 from tests.e2e.test_workers import ENDED, STARTED, both, two_workers
 from tests.fault.scripted import ScriptedBackend
@@ -92,3 +93,32 @@ async def test_the_page_has_what_all_workers_refused_what_is_not_offered_and_whe
         assert "catalog.exclude" in text.partition('id="configuration"')[2]
         async with session.post(f"{admin}/reload", headers={"Origin": admin}) as response:
             assert response.status == 200
+
+
+async def test_with_workers_the_page_says_once_why_a_configuration_was_refused(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    good = "catalog: {exclude: [echo]}\n"
+    path = file(tmp_path, good)
+    async with two_workers(backend, tmp_path, config=path) as (_, _, admin), ClientSession() as session:
+        await both(admin)
+
+        async def asked(verb: str, where: str) -> tuple[int, str]:
+            async with session.request(verb, f"{admin}/{where}", headers={"Origin": admin}) as response:
+                return response.status, await response.text()
+
+        assert await asked("POST", "refresh") == (200, "listed anew\n")
+        put(path, "catalog: {exclude: [echo], ttl: often}\n")
+        status, said = await asked("POST", "reload")
+        assert (status, said.count("catalog.ttl")) == (409, 1)
+
+        async def page() -> str:
+            return (await asked("GET", ""))[1]
+
+        refused = await until(page, lambda text: text.count("the configuration was refused") == 1, 20.0)
+        assert "1 thing to look at" in refused
+        assert "Correct the file. It is read again by itself" in refused
+        assert f"{path}:1" in refused
+        put(path, good)
+        assert await asked("POST", "reload") == (200, "reloaded\n")
+        await until(page, lambda text: "the configuration was refused" not in text, 20.0)

@@ -37,10 +37,13 @@ def options(backend: ScriptedBackend, folder: Path, redis: RedisServer, *more: s
 
 
 @asynccontextmanager
-async def two_workers(backend: ScriptedBackend, folder: Path, *more: str) -> AsyncIterator[tuple[Program, Front, str]]:
+async def two_workers(
+    backend: ScriptedBackend, folder: Path, *more: str, config: Path | None = None
+) -> AsyncIterator[tuple[Program, Front, str]]:
     """The parent, its public port, and the URL of its admin port."""
     with RedisServer() as redis:
-        program = Program("serve", *options(backend, folder, redis, *more))
+        of_file = () if config is None else ("--config", str(config))
+        program = Program("serve", *of_file, *options(backend, folder, redis, *more))
         async with program, aiohttp.ClientSession() as session:
             started = await program.logged("gateway started")
             await program.logged(STARTED, 2)

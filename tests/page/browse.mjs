@@ -85,9 +85,13 @@ const scenarios = {
   },
 
   // What a page says, where it asked, and what of it the stranger made.
-  async read({ url, selector = "main", token = "", then = "" }) {
+  async read({ url, selector = "main", token = "", then = "", click = "" }) {
     const { page, faults, hosts } = await open(url);
     await enter(page, token, then);
+    if (click) {
+      await page.locator(click).first().click();
+      await page.waitForSelector(selector);
+    }
     const strangers = await page.locator("img, iframe, object, embed, main script, main style, [onerror], [onload]").count();
     return { text: (await page.locator(selector).allInnerTexts()).join("\n"), title: await page.title(), address: page.url(),
       strangers, faults, hosts: [...hosts], cookies: await page.context().cookies(),
@@ -103,6 +107,27 @@ const scenarios = {
     await page.click(`button:text-is("${button}")`);
     await page.waitForFunction(() => document.querySelector("#answer").textContent !== "");
     return { answer: await text(page, "#answer"), sent: await page.locator("#sent").textContent(), dialogs, faults };
+  },
+
+  // What a person sees after giving a token that cannot be sent, or while the gateway is away; then what a copy button does.
+  async trouble({ url, token, offline = false }) {
+    const { context, page } = await open(url);
+    await context.setOffline(offline);
+    await page.fill("#token", token);
+    await page.press("#token", "Enter");
+    await page.waitForSelector("#said.wrong");
+    return text(page, "#said");
+  },
+
+  async copy({ url, hasClipboard }) {
+    const { page } = await open();
+    if (!hasClipboard) await page.addInitScript(() => Object.defineProperty(Navigator.prototype, "clipboard", { value: undefined }));
+    else await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.goto(url);
+    await page.click('[data-copy="url"]');
+    await page.waitForFunction(() => document.querySelector("#said").textContent !== "");
+    return { said: await page.textContent("#said"),
+      text: await page.evaluate(async (has) => has ? navigator.clipboard.readText() : getSelection().toString(), hasClipboard) };
   },
 
   // At 200 % a window of 1,280 px has room for 640: nothing is cut off, and all can be reached.
@@ -128,7 +153,7 @@ const scenarios = {
   async shoot({ shots }) {
     for (const { url, file, width = 1200, height = 900, full = false, act = "" } of shots) {
       for (const colorScheme of ["light", "dark"]) {
-        const { context, page } = await open(url, { colorScheme, viewport: { width, height } });
+        const { context, page } = await open(url, { colorScheme, reducedMotion: "reduce", viewport: { width, height } });
         if (act) {
           await page.fill("#json", act);
           await page.click('button:text-is("Call")');

@@ -160,3 +160,38 @@ async def test_the_buttons_of_the_admin_page_work() -> None:
     async with bookshop() as shop:
         found = await browse("act", url=f"{shop.admin}/", button="Refresh listings")
     assert (found["outcome"], found["faults"]) == ("listed anew", [])
+
+
+async def test_what_goes_wrong_with_a_token_is_seen() -> None:
+    async with stand("server.page=public") as it:
+        url = f"http://127.0.0.1:{it.gateway.port}/"
+        assert "TypeError" in await browse("trouble", url=url, token="pasted…")
+        assert "Failed to fetch" in await browse("trouble", url=url, token="good", offline=True)
+
+
+@pytest.mark.parametrize(("has_clipboard", "said"), [(True, "Copied"), (False, "Selected")])
+async def test_copy_copies_or_selects_where_a_page_has_no_clipboard(has_clipboard: bool, said: str) -> None:
+    async with bookshop() as shop:
+        found = await browse("copy", url=f"{shop.url}/", hasClipboard=has_clipboard)
+        assert (found["said"], found["text"].strip()) == (said, f"{shop.url}/mcp")
+
+
+async def test_a_hostile_token_is_text_where_its_claims_are_shown() -> None:
+    shout = HOSTILE.partition("\u202e")[0]
+    async with stand("server.page=public") as it:
+        for token in (it.issuer.sign(sub=shout), it.issuer.sign(sub="ann", aud=HOSTILE)):
+            url = f"http://127.0.0.1:{it.gateway.port}/page"
+            found = await browse("read", url=url, selector="body", token=token)
+            assert found["strangers"] == 0
+            assert [fault for fault in found["faults"] if "401" not in fault] == []
+            assert "<img src=x onerror=alert(1)>" in found["text"]
+            assert "\u202e" not in found["text"]
+
+
+async def test_a_link_to_a_runbook_opens_it() -> None:
+    async with bookshop("services.crm.backend.url=http://127.0.0.1:9/jsonrpc", name="books") as shop:
+        found = await browse("read", url=f"{shop.admin}/#mcpgatewayconfigrefused", selector="details[open] summary")
+        assert "McpGatewayConfigRefused" in found["text"]
+        link = 'a[href="#mcpgatewayservicenotlisted"]'
+        found = await browse("read", url=f"{shop.admin}/", click=link, selector="details[open] dl")
+        assert "Do\nRun jsonrpc-mcp-gateway check" in found["text"].replace("\n\n", "\n")

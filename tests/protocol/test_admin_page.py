@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from aiohttp import ClientSession
 from gateway.config.source import ConfigError, ConfigSource, load_settings
 from gateway.process.server import Server
 from gateway.process.serving import Reloads
+from gateway.settings.server import AdminPageSettings
+from gateway.telemetry import cells
 from gateway.web.admin_page import AdminPage
 from tests.configuring import put
 from tests.fault.behaviours import Hang, error, result
@@ -136,8 +139,11 @@ async def test_it_names_four_failures_at_once_each_with_what_to_do(
     assert "Start the service, or set services.shop.backend.url" in shown
     assert "the configuration was refused" in shown
     assert "limits.invocation" in shown
-    assert "docs/operating.md#mcpgatewayservicenotlisted" in shown
-    assert "docs/operating.md#mcpgatewayconfigrefused" in shown
+    assert "What to do: Bring the service back." in " ".join(shown.split())
+    assert "What to do: Correct the file." in " ".join(shown.split())
+    for runbook in ("mcpgatewayservicenotlisted", "mcpgatewayconfigrefused"):
+        assert f'<a href="#{runbook}">' in page
+        assert f'<details id="{runbook}">' in page
     assert "books.purge" in shown
     assert "Remedy: give it a schema under" in shown
     assert f"{file}:5" in shown
@@ -153,6 +159,63 @@ async def test_it_counts_calls_and_shows_the_refused_ones(session: ClientSession
     page = (await asked(session, server, "GET", "/")).body.decode()
     assert re.search(r'5 minutes</th><td class="num">\d+</td>', page)
     assert "<code>invalid_arguments</code>" in page
+
+
+async def test_it_draws_the_calls_and_failures_since_the_samples_began() -> None:
+    key, counts = (cells.REQUEST, "", "mcp", "tools/call", "ok", ""), [0.0] * (cells.SUM + 1)
+    found: dict[Any, list[float]] = {key: counts}
+    page = AdminPage(AdminPageSettings(), lambda: (found, {}), no_details)
+    for calls in (0.0, 2.0):
+        found[key] = [calls, *counts[1:]]
+        history = asyncio.create_task(page.keep_history())
+        await asyncio.sleep(0)  # one sample
+        history.cancel()
+    found[key] = [10.0, *counts[1:]]
+    service = {"name": "", "path": "/mcp", "tools": 1, "quarantined": 0, "listing_age": 1.0, "problems": []}
+    process = {"worker": None, "unready": None, "configuration": None, "services": [service], "problems": []}
+    text = (await page.respond(None, [process], reloads=False)).body.decode()
+    assert '<polyline points="0.0,22.0 100.0,1.0"/>' in text
+    assert text.count('<td class="num">10</td><td class="num">0</td>') == 2  # in 5 minutes, and in an hour
+
+
+async def test_an_issuer_whose_keys_never_came_is_there_and_says_so(session: ClientSession, start: Start) -> None:
+    nobody = "auth={mode: jwt, issuers: [{issuer: 'http://127.0.0.1:9'}]}"
+    server = await start(nobody, "server.public_url=http://127.0.0.1:8080", "backend.credentials.mode=none")
+    page = (await asked(session, server, "GET", "/")).body.decode()
+    assert re.search(r"http://127\.0\.0\.1:9</th><td></td><td class=\"num\">no keys</td>", page)
+    assert "What to do: Reach the issuer from the gateway's machine" in " ".join(page.split())
+
+
+async def test_of_several_services_it_says_which_one_refused_a_call(session: ClientSession) -> None:
+    async with ScriptedBackend([ADD]) as crm, ScriptedBackend([ECHO]) as shop:
+        places = (f"services.{name}.backend.url={it.url}" for name, it in (("crm", crm), ("shop", shop)))
+        server = Server(load_settings(None, ("server.port=0", "server.admin_port=0", "auth.mode=off", *places), {}))
+        await server.start()
+        try:
+            await server.wait_until_listed()
+            assert (
+                await Client(session, server.port, "/crm").post("/mcp/tools/invoke", {"name": "echo"})
+            ).status == 404
+            page = (await asked(session, server, "GET", "/")).body.decode()
+        finally:
+            await server.stop()
+    assert "<td><code>tool_not_found</code></td><td>crm</td><td><bdi>echo</bdi></td>" in page
+
+
+async def test_a_problem_of_several_workers_is_shown_once_and_says_which_workers_have_it() -> None:
+    page = AdminPage(AdminPageSettings(), lambda: ({}, {}), no_details)
+    common, own = (
+        {"cause": cause, "since": "2026-11-21T12:00:00+00:00", "next_try": None} for cause in ("ours", "mine")
+    )
+    workers = [
+        {"worker": number, "unready": None, "process": number, "configuration": None, "services": [],
+         "problems": problems, "under_way": {}}
+        for number, problems in ((1, [common]), (2, [common, own]))
+    ]  # fmt: skip
+    text = (await page.respond(None, workers, reloads=True)).body.decode()
+    assert (text.count("<p>ours"), text.count("<p>mine")) == (1, 1)
+    assert "2 things to look at" in text
+    assert '<p>mine <span class="tag">worker 2 only</span>' in text
 
 
 async def test_secrets_of_the_configuration_are_masked(

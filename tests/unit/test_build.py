@@ -60,6 +60,7 @@ async def test_one_bad_method_among_good_ones_is_quarantined_alone() -> None:
             "$ref http://evil.example/x leads out of the listing, and nothing is fetched (backend.listing.documents)",
             'give it a schema under catalog.tools."bad".arguments.a.schema',
             "/properties/a/$ref",
+            argument="a",
         ),
     )
 

@@ -197,6 +197,12 @@ async def test_a_pin_file_equals_the_tools_it_was_made_of_under_either_names(tmp
         assert not compare_catalogs(looks, snapshots_of(listed, naming))
     other = method("c", description="", parameters=(TWO[0], Parameter("limit", STRING)))
     changed = compare_catalogs(looks, snapshots_of(await tools(BEFORE[0], other), LLM))
+    details = ('argument limit: type "number" → "string"', "argument limit: maximum 50 → absent")
+    assert changed.changed == (ChangedTool("c", details),)
+    entries = json.loads((tmp_path / "pins.json").read_bytes())["tools"]
+    earlier = {name: {**entry, "schemas": {}} for name, entry in entries.items()}
+    looks = read_snapshots(json.dumps({"tools": earlier}).encode(), "file") or []
+    changed = compare_catalogs(looks, snapshots_of(await tools(BEFORE[0], other), LLM))
     assert changed.changed == (ChangedTool("c", ("input schema",)),), "a digest has no details"
 
 

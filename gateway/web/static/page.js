@@ -5,7 +5,11 @@ let token = "";
 const policy = window.trustedTypes ? window.trustedTypes.createPolicy("page", {createHTML: (html) => html}) : null;
 const one = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-const say = (text) => { one("#said").textContent = text; };
+// Told to those who listen; what went wrong is shown to those who look, too.
+const say = (text, isWrong = false) => {
+  one("#said").textContent = text;
+  one("#said").className = isWrong ? "wrong" : "unseen";
+};
 
 function ask(url, options = {}) {
   const headers = {...options.headers, ...(token ? {Authorization: "Bearer " + token} : {})};
@@ -17,7 +21,7 @@ async function go(url, push = true) {
   const response = await ask(url);
   const html = await response.text();
   if (!(response.headers.get("Content-Type") || "").startsWith("text/html")) {
-    say("The gateway answered " + response.status + ".");
+    say("The gateway answered " + response.status + ".", true);
     return response;
   }
   const page = new DOMParser().parseFromString(policy ? policy.createHTML(html) : html, "text/html");
@@ -30,10 +34,14 @@ async function go(url, push = true) {
   enhance(document);
   const anchor = location.hash && document.getElementById(location.hash.slice(1));
   if (anchor) anchor.scrollIntoView(); else window.scrollTo(0, 0);
+  unfold();
   one("main").focus({preventScroll: true});
   say(document.title);
   return response;
 }
+
+// As go, where nobody waits: what goes wrong on the way is said. Returns null then.
+const visit = (url, push = true) => go(url, push).catch((error) => { say(String(error), true); return null; });
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
@@ -42,9 +50,9 @@ document.addEventListener("click", (event) => {
   if (url.origin !== location.origin || link.classList.contains("skip")) return;
   if (url.pathname === location.pathname && url.search === location.search && url.hash) return;
   event.preventDefault();
-  go(url.href);
+  visit(url.href);
 });
-window.addEventListener("popstate", () => { if (token) go(location.href, false); });
+window.addEventListener("popstate", () => { if (token) visit(location.href, false); });
 
 function enhance(root) {
   all("[data-token]:not([data-on])", root).forEach(takeToken);
@@ -60,8 +68,8 @@ function takeToken(form) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     token = one("input", form).value.trim().replace(/^Bearer +/i, "");
-    const response = await go(location.href, false);
-    if (response.ok) say(token ? "The token is accepted." : "The token is forgotten.");
+    const response = await visit(location.href, false);
+    if (response && response.ok) say(token ? "The token is accepted." : "The token is forgotten.");
   });
 }
 
@@ -70,7 +78,7 @@ function search(form) {
   form.addEventListener("submit", (event) => {
     if (!token) return;
     event.preventDefault();
-    go(new URL(form.getAttribute("action") || "", location.href) + "?" + new URLSearchParams(new FormData(form)));
+    visit(new URL(form.getAttribute("action") || "", location.href) + "?" + new URLSearchParams(new FormData(form)));
   });
 }
 
@@ -78,9 +86,15 @@ function copy(button) {
   button.hidden = false;
   button.dataset.on = "";
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-    button.textContent = "Copied";
-    say("Copied");
+    const source = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch { // only HTTPS and loopback have a clipboard
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected";
+    }
+    say(button.textContent);
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
   });
 }
@@ -102,7 +116,7 @@ function isConsent(questions) {
 
 // A form with a field for each argument, and the same arguments as JSON. Whichever was changed last counts.
 function tryIt(section) {
-  const [form, answer] = [one("form", section), one(".answer", section)];
+  const [form, answer, shown] = [one("form", section), one(".answer", section), one("[data-plan]", section)];
   const [json, fields] = [one("#json", form), all("[data-name]", form)];
   const show = (id, text) => { one("#" + id, section).textContent = text; };
   section.dataset.on = "";
@@ -146,6 +160,7 @@ function tryIt(section) {
     event.preventDefault();
     const calls = !event.submitter || event.submitter.value === "call";
     answer.hidden = false;
+    shown.hidden = true;
     for (const id of ["sent", "request", "curl"]) show(id, "");
     let values;
     try { values = JSON.parse(json.value); } catch (error) { answered("The JSON cannot be read: " + error.message, true); return; }
@@ -160,6 +175,7 @@ function tryIt(section) {
       const head = Object.entries(plan.request.headers).map(([name, value]) => name + ": " + value);
       show("request", ["POST " + plan.request.url, ...head, "", pretty(JSON.parse(plan.request.body))].join("\n"));
       show("curl", plan.curl);
+      shown.hidden = false;
       if (!calls) { answered("These arguments are good. Nothing was sent.", false); return; }
       if ("destroys" in section.dataset && !window.confirm("This tool may destroy something. Call it?")) {
         answered("Not called.", false);
@@ -183,6 +199,13 @@ function tryIt(section) {
   });
 }
 
+// A link to something folded opens it.
+function unfold() {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target instanceof HTMLDetailsElement) target.open = true;
+}
+window.addEventListener("hashchange", unfold);
+
 // The buttons of the admin page.
 function act(button) {
   button.hidden = false;
@@ -190,13 +213,16 @@ function act(button) {
   button.addEventListener("click", async () => {
     button.disabled = true;
     say(button.textContent + " …");
-    const response = await ask(button.dataset.act, {method: "POST"});
-    const text = (await response.text()).trim();
+    try {
+      const response = await ask(button.dataset.act, {method: "POST"});
+      const text = (await response.text()).trim();
+      await go(location.href, false);
+      one("#outcome").textContent = text;
+      say(text);
+    } catch (error) { say(String(error), true); }
     button.disabled = false;
-    await go(location.href, false);
-    one("#outcome").textContent = text;
-    say(text);
   });
 }
 
 enhance(document);
+unfold();
