@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway import __version__
+from tests import surfaces
 from tests.image import __main__ as image
 from tests.image import builder, lock
 from tests.release import distributions, installed, tree
@@ -59,6 +60,8 @@ def released(url: str, *, with_image: bool) -> Iterator[str]:
         raise Refused(f"programs are missing. Install them: sudo apt-get install -y {' '.join(missing)}. Or IMAGE=no")
     if f"\n## [{__version__}]" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
         raise Refused(f"CHANGELOG.md has no section [{__version__}]: write it")
+    if surfaces.RELEASED.read_text(encoding="utf-8") != surfaces.text_of(__version__, surfaces.current()):
+        raise Refused(f"{surfaces.RELEASED.relative_to(ROOT)} is not what {__version__} has: python -m tests.surfaces")
     commit = tree.commit()
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
