@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock page release
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock page release scale
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench-peers: bench-services
 
 bench-services: $(VENV)/.dev
 	@bash tests/install.sh bench
+
+scale: bench-services ## what replicas need for 10 to a million callers, checked by real runs, and a failover of Redis; writes docs/capacity.md (5 minutes)
+	$(BIN)/python -m tests.scale
 
 fault: services ## what callers see while something fails; ROWS="one tool" for rows with these words
 	$(BIN)/python -m tests.fault $(ROWS)
