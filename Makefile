@@ -39,7 +39,7 @@ reach: $(VENV)/.dev ## real services from their URL alone: what is understood, t
 	@bash tests/install.sh $(BIN)/python reach
 	$(BIN)/python -m tests.reach
 
-bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (8 minutes)
+bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (11 minutes)
 	@bash tests/install.sh $(BIN)/python page
 	$(BIN)/python -m tests.bench
 
