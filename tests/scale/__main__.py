@@ -28,6 +28,7 @@ from tests.scale.runs import ROUNDS, Checked, measure, say
 def results(costs: Costs, checks: Sequence[Checked], failover: FailedOver) -> dict[str, Any]:
     """Return all that the page is made of, as JSON."""
     return {
+        "rounds": len(checks[0].real),
         "costs": asdict(costs),
         "checks": [
             {

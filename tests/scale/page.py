@@ -41,6 +41,7 @@ def page(results: Mapping[str, Any], text: str) -> str:
     parts = tuple(Parts(**one) for one in results["costs"]["parts"])
     costs = Costs(**{**results["costs"], "parts": parts})
     values = {
+        "rounds": str(results["rounds"]),
         "machine": table(("what", "which"), results["machine"].items()),
         "parts": _parts(costs),
         "costs": table(("of", "median"), [(said, _figure(getattr(costs, name))) for name, said in _SAID.items()]),
