@@ -132,7 +132,7 @@ async def _gateways(folder: Path, store: str, ledger: Ledger) -> AsyncIterator[t
     secret.chmod(0o600)
     async with AsyncExitStack() as stack:
         backend = await stack.enter_async_context(service(ledger))
-        # Of each caller a tenth of this is used: a limit that counts twice, or of another caller, would refuse.
+        # Each caller uses half of this: a limit that counted calls again after the failover would refuse some.
         shared = (f"store.url={store}", f"server.secret_file={secret}", "limits.invocation=600/minute")
         programs, clients = [], []
         for network in (1, 2):

@@ -29,6 +29,7 @@ from gateway.telemetry.logs import RequestLine
 ROOT: Final = Path(__file__).parents[2]
 RELEASED: Final = Path(__file__).with_name("released.txt")
 _HEAD: Final = "# What version {} promised: python -m tests.surfaces writes it. Nobody edits it.\n"
+_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength", "minItems", "maxItems")
 _METHODS: Final = (
     "books.get", "books/get", "core_node.create", "eth_getBalance", "system.listMethods", "Player.Open", "über.all",
     "a b", "-", "x" * 70, "y." * 70,
@@ -61,7 +62,7 @@ def current() -> dict[Promise, str]:
 
 
 def _knobs() -> Iterator[tuple[str, str]]:
-    """Yield each knob, and each member of a document, with type and default; and each word that a knob may be."""
+    """Yield each knob, and each member of a document, with type, default and bounds; and each word that it may be."""
     found = [*knobs()]
     found += [
         (f"{path}.{one.alias or name}", one) for path, model in documents() for name, one in model.model_fields.items()
@@ -69,13 +70,17 @@ def _knobs() -> Iterator[tuple[str, str]]:
     for path, field in found:
         words = _words(path, field)
         default = "required" if field.is_required() else json.dumps(default_of(field), ensure_ascii=False, default=str)
-        yield path, f"{'/'.join(_types(field))} {default}"
+        yield path, " ".join(["/".join(_types(field)), default, *_bounds(field)])
         yield from ((f"{path}: {word}", "") for word in words)
 
 
 def _types(field: FieldInfo) -> list[str]:
     found = [part["type"] for part in _schemas(field) if "type" in part]
     return sorted({kind for kinds in found for kind in (kinds if isinstance(kinds, list) else [kinds])}) or ["any"]
+
+
+def _bounds(field: FieldInfo) -> list[str]:
+    return [f"{name} {part[name]:g}" for part in _schemas(field) for name in _BOUNDS if name in part]
 
 
 def _words(path: str, field: FieldInfo) -> list[str]:
