@@ -58,7 +58,7 @@ def time_of(commit: str) -> str:
 
 
 def export(commit: str, folder: Path) -> None:
-    """Write the files of a commit into ``folder``."""
+    """Write the files of a commit into ``folder``. Raise CalledProcessError where the history lacks it."""
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
