@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from tests.bench.machine import Unusable
+from tests.bench.peers.environments import interpreter
 from tests.image.lock import BUILD, project
 from tests.release.distributions import check_contents
 from tests.release.installed import PYTHONS
@@ -143,6 +145,11 @@ def test_the_project_says_of_itself_what_the_release_tries() -> None:
     wanted = SpecifierSet(str(said["requires-python"]))
     assert all(version in wanted for version in (first, *others))
     assert f"3.{int(first.partition('.')[2]) - 1}" not in wanted
+
+
+def test_a_python_that_is_missing_is_named_with_the_command_that_installs_it() -> None:
+    with pytest.raises(Unusable, match=r"there is no Python 3\.99 here\. Install it, for example: pyenv install 3\.99"):
+        interpreter("3.99")
 
 
 def test_the_sdist_is_told_to_hold_what_is_looked_for() -> None:
