@@ -21,11 +21,14 @@ def faults(released: Surfaces, now: Surfaces, since: str, version: str, changelo
     later = [name for name in releases if name == _UNRELEASED or _number(name) > _number(since)]
     news = "".join(releases[name] for name in later)
     removed = "".join(_kind(releases[name], "Removed") for name in later)
+    urgent = "".join(_kind(releases[name], "Security") for name in later)
     old = [name for name in releases if name != _UNRELEASED and _is_long_ago(name, version)]
     deprecated = "".join(_kind(releases[name], "Deprecated") for name in old)
     for promise in sorted({*released, *now}):
         before, after = released.get(promise), now.get(promise)
         if before == after:
+            continue
+        if after is None and _names(urgent, promise):  # a weakness does not wait for two versions
             continue
         what = f"{promise.surface}: {promise.name}"
         if after is not None:

@@ -68,6 +68,10 @@ def test_what_goes_was_deprecated_for_two_minor_versions_and_is_named_as_removed
     assert "under Removed" in said("5m", None, unreleased("Changed", "`catalog.ttl` is gone.") + OLD, "0.3.0")
 
 
+def test_what_is_a_weakness_may_go_at_once_and_is_named_under_security() -> None:
+    assert said("5m", None, unreleased("Security", "`catalog.ttl` is gone: it let others in.")) == ""
+
+
 def test_names_of_tools_and_pins_and_exit_codes_are_told_in_words() -> None:
     told = unreleased("Changed", "The names of tools have no digits; the pin file has a version; exit code 4 is new.")
     for promise in (Promise("tool names", "a b"), Promise("pin fields", "title"), Promise("exit codes", "exit code 4")):
