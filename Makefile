@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock page
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock page release scale
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ reach: $(VENV)/.dev ## real services from their URL alone: what is understood, t
 	@bash tests/install.sh $(BIN)/python reach
 	$(BIN)/python -m tests.reach
 
-bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (8 minutes)
+bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (11 minutes)
 	@bash tests/install.sh $(BIN)/python page
 	$(BIN)/python -m tests.bench
 
@@ -52,6 +52,9 @@ bench-peers: bench-services
 
 bench-services: $(VENV)/.dev
 	@bash tests/install.sh bench
+
+scale: bench-services ## what replicas need for 10 to a million callers, checked by real runs, and a failover of Redis; writes docs/capacity.md (5 minutes)
+	$(BIN)/python -m tests.scale
 
 fault: services ## what callers see while something fails; ROWS="one tool" for rows with these words
 	$(BIN)/python -m tests.fault $(ROWS)
@@ -80,6 +83,10 @@ page: $(VENV)/.dev ## first paint and size of the pages, and their pictures for 
 image: $(VENV)/.dev ## build the container image twice, look into it, and run it (2 minutes)
 	@bash tests/install.sh $(BIN)/python image
 	$(BIN)/python -m tests.image
+
+release: $(VENV)/.dev ## wheel, sdist, image, bill of materials and checksums in dist/, tried in fresh environments; URL=https://…; IMAGE=no (8 minutes)
+	@IMAGE=$(IMAGE) bash tests/install.sh $(BIN)/python release
+	$(BIN)/python -m tests.release $(if $(URL),--url $(URL)) $(if $(filter no,$(IMAGE)),--no-image)
 
 deploy-test: services ## the twelve-service overlay as processes: changed, rolled, killed, and with an older version (6 minutes)
 	$(BIN)/python -m tests.deploy

@@ -8,6 +8,7 @@
 #        tests/install.sh observe             (what `make observe` and `make observe-test` need, likewise)
 #        tests/install.sh PYTHON page         (what `make page` and the rows of `make bench` about pages need, likewise)
 #        tests/install.sh PYTHON image        (what `make image` and `make lock` need, and nothing else)
+#        tests/install.sh PYTHON release      (what `make release` needs, likewise; without the image's where IMAGE=no)
 #        tests/install.sh PYTHON lint         (what `make lint-deploy` needs, likewise)
 #
 # With "reach" it also installs what only `make reach` starts: more of Debian's, tests/reach/python and tests/reach/node.
@@ -130,6 +131,12 @@ if [ "${2:-}" = image ]; then
   install_python_packages "$1" image
   exit
 fi
+if [ "${2:-}" = release ]; then
+  if [ "${IMAGE:-}" != no ]; then install_debian_packages 'buildah:buildah mmdebstrap:mmdebstrap'; fi
+  install_python_packages "$1" image
+  install_python_packages "$1" release
+  exit
+fi
 if [ "${2:-}" = lint ]; then
   install_kubectl "$1"
   install_python_packages "$1" lint
@@ -139,7 +146,7 @@ if [ "${1:-}" = observe ]; then
   install_debian_packages "prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager redis-server:redis-server"
   exit
 fi
-[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image|lint|page], or tests/install.sh bench|observe"
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image|lint|page|release], or tests/install.sh bench|observe"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)

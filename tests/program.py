@@ -59,14 +59,20 @@ async def run(*arguments: str, **environ: str) -> Ran:
 
 class Program:
     """A program that runs until it is told to stop. ``lines`` are what it has said, on both streams. ``module`` is what
-    Python runs; ``environ`` is added to the environment."""
+    ``python`` runs, in ``folder`` or here; ``environ`` is added to the environment."""
 
     def __init__(
-        self, *arguments: str, module: str = "gateway", environ: Mapping[str, str] = MappingProxyType({})
+        self,
+        *arguments: str,
+        module: str = "gateway",
+        environ: Mapping[str, str] = MappingProxyType({}),
+        python: str = sys.executable,
+        folder: Path | None = None,
     ) -> None:
         self.lines: list[str] = []
         self._module = module
         self._environ = environ
+        self._python, self._folder = python, folder
         self._arguments = arguments
         self._process: asyncio.subprocess.Process | None = None
         self._readers: list[asyncio.Task[None]] = []
@@ -123,7 +129,9 @@ class Program:
         return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field))
 
     async def __aenter__(self) -> Self:
-        self._process = await started(*self._arguments, module=self._module, environ=self._environ)
+        self._process = await started(
+            *self._arguments, module=self._module, environ=self._environ, python=self._python, folder=self._folder
+        )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._readers = [
@@ -162,12 +170,15 @@ async def started(
     module: str = "gateway",
     environ: Mapping[str, str] = MappingProxyType({}),
     output: int = asyncio.subprocess.PIPE,
+    python: str = sys.executable,
+    folder: Path | None = None,
 ) -> asyncio.subprocess.Process:
     """The process itself; ``output`` is where both its streams go."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module, *arguments),
+        *(python, "-m", module, *arguments),
         env={**inherited, **environ},
+        cwd=folder,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=output,
         stderr=output,

@@ -36,38 +36,42 @@ from tests.bench.versions import machine
 
 _PROFILED: Final = 4
 _KNOWN_PER_SECOND: Final = 2500
-_LONGER: Final = frozenset(lanes.QUICK)
-"""Lanes that decide something run twice as long."""
+_DECIDING: Final = frozenset(lanes.QUICK)
+"""Lanes that decide something run twice as long, and in more rounds: some peers vary threefold from one to the next."""
+_STEADY: Final = 10
+"""Seconds of :data:`tests.bench.lanes.STEADY`."""
 _SETTLED: Final = 30.0
 """Seconds at most until the programs that were started keep still."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to measure."""
+    """How much to measure. Lanes that decide run in ``deciding`` rounds, which are at least as many as ``rounds``."""
 
     quick: bool
     rounds: int
+    deciding: int
     starts: int
     wanted: frozenset[str]
     rows: tuple[Row, ...]
 
     def seconds(self, lane: str) -> int:
-        return 2 if lane in _LONGER and not self.quick else 1
+        if self.quick:
+            return 1
+        return _STEADY if lane in lanes.STEADY else 2 if lane in _DECIDING else 1
 
 
 def plan(arguments: Sequence[str]) -> Plan:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two minutes, a few lanes, and the guard; writes nothing")
-    parser.add_argument("--rounds", type=int, help="of the race (default 3, or 5 with --quick)")
+    parser.add_argument("--rounds", type=int, help="of the race (default 3, and 5 of the lanes that decide)")
     given = parser.parse_args(arguments)
     everything = frozenset(lane for table in lanes.TABLES.values() for lane in table)
     if given.quick:
         quick = tuple(row for row in (*TARGETS, *BOUNDS) if row.quick)
-        return Plan(
-            True, given.rounds or 5, 3, frozenset(lanes.QUICK), (guard(recorded_ratio()), *quick, *SCRAPES, *STARTS)
-        )
-    return Plan(False, given.rounds or 3, 3, everything, (*TARGETS, *BOUNDS, *SCRAPES, *PAGES))
+        rows = (guard(recorded_ratio()), *quick, *SCRAPES, *STARTS)
+        return Plan(True, given.rounds or 5, given.rounds or 5, 3, frozenset(lanes.QUICK), rows)
+    return Plan(False, given.rounds or 3, given.rounds or 5, 3, everything, (*TARGETS, *BOUNDS, *SCRAPES, *PAGES))
 
 
 def say(what: str) -> None:
@@ -92,10 +96,10 @@ def race(field: Field, plan: Plan, core: int, folder: Path) -> Rounds:
     say(f"warming up for {len(rounds)} lanes")
     for name, seconds in _warm_ups(field.stretches).items():
         run(name, seconds)
-    for number in range(plan.rounds):
-        say(f"round {number + 1} of {plan.rounds}")
-        names = list(rounds)
-        first = number * len(names) // plan.rounds
+    for number in range(plan.deciding):
+        say(f"round {number + 1} of {plan.deciding}")
+        names = [name for name in rounds if number < plan.rounds or name in _DECIDING]
+        first = number * len(names) // plan.deciding
         for name in names[first:] + names[:first]:
             if figures := run(name, plan.seconds(name)):
                 rounds[name].append(figures)

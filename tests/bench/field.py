@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
 from tests.bench import lanes, work
 from tests.bench.backend import RESULTS, Backend, plain_proxy
-from tests.bench.gateways import Gateway, Gateways, Plan, has_knob
+from tests.bench.gateways import Gateway, Gateways, Plan, has_knob, redis
 from tests.bench.load import Lane
 from tests.bench.machine import Process, Unusable, free_port
 from tests.bench.peers import environments
@@ -75,6 +74,7 @@ class Field:
         self._stack.enter_context(backend.process)
         backend.process.wait_until(direct.answers)
         self._add(direct, 50)
+        self._add(replace(direct, name=lanes.BURST_DIRECT), 50)
         self._start_main()
         self._start_bare()
         self._start_statics()
@@ -180,15 +180,12 @@ class Field:
         shared = (lanes.SHARED, lanes.ONE_WORKER, lanes.TWO_WORKERS)
         if self.wanted.isdisjoint(shared):
             return
-        if not (server := shutil.which("redis-server")):
-            reason = "redis-server is missing: install the Debian package redis-server"
-            self.missing |= dict.fromkeys(shared, reason)
+        try:
+            server, store = redis(self.folder, self._load_core)
+        except Unusable as reason:
+            self.missing |= dict.fromkeys(shared, str(reason))
             return
-        port = free_port()
-        command = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        log = self.folder / f"{port}.log"
-        self._stack.enter_context(Process([*command, "--dir", self.folder], self._load_core, log))
-        store = f"redis://127.0.0.1:{port}"
+        self._stack.enter_context(server)
         self._one(lanes.SHARED, Plan(store=store))
         if has_knob("server", "workers"):
             for name, count in ((lanes.ONE_WORKER, 1), (lanes.TWO_WORKERS, 2)):
@@ -209,6 +206,7 @@ class Field:
         self._up(sizes.process, *found)
         for each, connections in zip(found, (50, 32, _MANY), strict=True):
             self._add(each, connections)
+        self._add(replace(found[0], name=lanes.BURST), 50)
 
     def _start_services(self) -> None:
         for count in lanes.SERVICES[1:]:

@@ -13,7 +13,7 @@ from gateway.settings import Settings
 from tests.bench import work
 from tests.bench.backend import Backend
 from tests.bench.load import Lane
-from tests.bench.machine import Process, free_port
+from tests.bench.machine import Process, free_port, program
 from tests.bench.work import Workload
 
 CONNECTIONS: Final = 1024
@@ -87,6 +87,13 @@ class Gateway:
 
 def _with(workload: Workload, variants: tuple[tuple[str, str], ...]) -> Workload:
     return Workload(workload.path, workload.message, workload.headers, workload.check, variants)
+
+
+def redis(folder: Path, core: int) -> tuple[Process, str]:
+    """A Redis on ``core`` that is not started yet, and its URL. Raises :class:`Unusable` where there is no program."""
+    port = free_port()
+    command = [program("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    return Process([*command, "--dir", folder], core, folder / f"{port}.log"), f"redis://127.0.0.1:{port}"
 
 
 class Gateways:

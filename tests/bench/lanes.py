@@ -23,6 +23,9 @@ TWO_WORKERS: Final = "gateway, 2 workers, both cores"
 SLOW_DIRECT: Final = "the service itself, 20 ms, 50 connections"
 SLOW_BARE: Final = "bare aiohttp proxy, 20 ms, 50 connections"
 SLOW: Final = "gateway, 20 ms, 50 connections"
+BURST_DIRECT: Final = f"{SLOW_DIRECT}, first second"
+BURST: Final = f"{SLOW}, first second"
+"""The same for a second alone: a good part of it is what new connections cost, which all come at once."""
 
 CALLERS: Final = (1, 100, 1000, 10_000)
 SERVICES: Final = (1, 4, 12)
@@ -76,12 +79,14 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
         BARE, GATEWAY, *(on_python(lane, version) for version in PYTHONS for lane in (BARE, GATEWAY)),
     ),
     "connections": tuple(at(lane, count) for lane in (NGINX, NODE, BARE, GATEWAY) for count in CONNECTIONS),
-    "slow": (SLOW_DIRECT, SLOW_BARE, SLOW),
+    "slow": (SLOW_DIRECT, SLOW_BARE, SLOW, BURST_DIRECT, BURST),
     "lists": tuple(name(tools) for tools in TOOLS for name in (static, listed)),
     "payloads": tuple(paid(who, size) for size in PAYLOADS for who in (BARE, GATEWAY)),
     "callers": tuple(map(called_by, CALLERS)),
     "services": tuple(map(served, SERVICES)),
 }  # fmt: skip
 """The tables of the page. A lane may stand in several; it runs once per round."""
+STEADY: Final = frozenset((SLOW_DIRECT, SLOW_BARE, SLOW))
+"""Lanes whose stretch is so long that its first burst is less than a hundredth of its calls."""
 QUICK: Final = (BARE, GATEWAY, LISTED, STATIC, NODE, TYPESCRIPT, FASTMCP, SLOW_DIRECT, SLOW)
 """The lanes of ``make bench-quick``."""

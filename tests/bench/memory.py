@@ -7,7 +7,8 @@ import asyncio
 import gc
 import logging
 import tracemalloc
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final
 
 import structlog
@@ -39,11 +40,17 @@ _SURFACES: Final = ("modern", "legacy", "rest")
 
 def bytes_per_caller() -> list[float]:
     """What Python allocates for a caller's token, principal and view, the raw token included."""
-    # as many lines of log would take longer than all the rest
+    with quiet():
+        return [asyncio.run(_of_callers())]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Write no lines of log below errors: so many would take longer than all the rest."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     try:
-        return [asyncio.run(_of_callers())]
+        yield
     finally:
         structlog.configure(**before)
 
@@ -53,7 +60,9 @@ async def _list_all(caller: Caller) -> Listing:
     return Listing("static", tuple(Method(name, "static") for name in ("add", "echo")))
 
 
-async def _of_callers() -> float:
+@asynccontextmanager
+async def newcomers() -> AsyncIterator[tuple[ForgedIssuer, Callable[[bytes], Awaitable[None]]]]:
+    """Yield an issuer, and a function that lets the bearer of its token come: the token is verified, the view made."""
     async with ForgedIssuer() as issuer:
         outbound, settings = Outbound(), Issuer(issuer=issuer.issuer)
         policy = issuer_policy(settings, issuer.resource, extra_audiences=False, implies={})
@@ -70,6 +79,12 @@ async def _of_callers() -> float:
             view = View(principal.issuer, principal.subject, principal.client, principal.scopes)
             await discovery.catalog(Caller("127.0.0.1", view, principal))
 
+        yield issuer, comes
+        await outbound.close()
+
+
+async def _of_callers() -> float:
+    async with newcomers() as (issuer, comes):
         sent = [f"Bearer {issuer.sign(sub=f'user-{n}')}".encode() for n in range(_WARM + _CALLERS)]
         for authorization in sent[:_WARM]:
             await comes(authorization)
@@ -80,7 +95,6 @@ async def _of_callers() -> float:
         gc.collect()
         grown, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        await outbound.close()
     return grown / _CALLERS
 
 

@@ -7,7 +7,7 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,8 +35,8 @@ def page(results: Results, text: str) -> str:
     tables |= {
         "targets": _rows(results["targets"]),
         "bounds": _rows(results["bounds"]),
-        "machine": _table(("what", "which"), results["machine"].items()),
-        "memory": _table(("program", "memory before it was asked, MiB"), _memory(results)),
+        "machine": table(("what", "which"), results["machine"].items()),
+        "memory": table(("program", "memory before it was asked, MiB"), _memory(results)),
         "profile": _profile(results),
         "streams": _streams(results),
         "missing": _missing(results),
@@ -112,7 +112,8 @@ def write(results: Results) -> None:
         record(statistics.median(ratios))
 
 
-def _table(head: Sequence[str], body: Any) -> str:
+def table(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown, the first column to the left and all others to the right."""
     rule = "|" + "|".join("---" if at == 0 else "--:" for at in range(len(head))) + "|"
     return "\n".join([_row(head), rule, *map(_row, body)])
 
@@ -157,7 +158,7 @@ def _lanes(results: Results, names: Sequence[str]) -> str:
         spread = f"{statistics.median(cpu):,.0f} ({min(cpu):,.0f}-{max(cpu):,.0f})"
         ratios = [_ratio(results, name, figure) for figure in ("cpu", "rate")]
         body.append((name, spread, _number(_middle(results, name, "rate")), *latencies, *ratios))
-    return _table(head, body)
+    return table(head, body)
 
 
 def _rows(rows: Sequence[Mapping[str, str]]) -> str:
@@ -168,7 +169,7 @@ def _rows(rows: Sequence[Mapping[str, str]]) -> str:
         verdict = row["verdict"] if row["verdict"] == "ok" else f"**{row['verdict']}**"
         stretched = {"reached": "yes", "not reached": "no"}.get(row["stretched"], "")
         body.append((row["what"], measured, row["must"], verdict, row["stretch"], stretched))
-    return _table(head, body)
+    return table(head, body)
 
 
 def _memory(results: Results) -> list[tuple[str, str]]:
@@ -181,12 +182,12 @@ def _profile(results: Results) -> str:
     if not shares or cpu is None:
         return f"Not measured: {_why(results['unprofiled'])}"
     body = [(stage, f"{share:.0%}", f"{share * cpu:.1f}") for stage, share in shares.items()]
-    return _table(("stage", "share", "µs of a call"), [*body, ("all", "100%", f"{cpu:.1f}")])
+    return table(("stage", "share", "µs of a call"), [*body, ("all", "100%", f"{cpu:.1f}")])
 
 
 def _streams(results: Results) -> str:
     head = ("idle streams", "CPU of a call, µs", "memory of the gateway, MiB")
-    return _table(head, [(p["streams"], _number(p["cpu"]), _number(p["memory"], 1)) for p in results["streams"]])
+    return table(head, [(p["streams"], _number(p["cpu"]), _number(p["memory"], 1)) for p in results["streams"]])
 
 
 def _why(reason: str) -> str:
@@ -196,7 +197,7 @@ def _why(reason: str) -> str:
 def _missing(results: Results) -> str:
     if not results["missing"]:
         return "Everything was measured."
-    return _table(("not measured", "why"), [(name, _why(why)) for name, why in results["missing"].items()])
+    return table(("not measured", "why"), [(name, _why(why)) for name, why in results["missing"].items()])
 
 
 if __name__ == "__main__":

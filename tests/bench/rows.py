@@ -75,7 +75,8 @@ class Row:
 
 
 def _pairs(of: Callable[[Figures, Figures], float], one: str, other: str) -> Callable[[Run], list[float]]:
-    return lambda run: [of(a, b) for a, b in zip(run.rounds[one], run.rounds[other], strict=True)]
+    """Compare two lanes round by round. One may have run in more rounds, after those that both ran in."""
+    return lambda run: [of(a, b) for a, b in zip(run.rounds[one], run.rounds[other], strict=False)]
 
 
 def rate(what: str, one: str, other: str, target: Target, quick: bool = False) -> Row:
@@ -88,10 +89,12 @@ def cpu(what: str, one: str, other: str, target: Target, quick: bool = False) ->
     return Row(what, target, _pairs(lambda a, b: a.cpu / b.cpu, one, other), "", (one, other), quick)
 
 
-def _added(what: str, of: Callable[[Figures], int], target: Target) -> Row:
+def _added(
+    what: str, of: Callable[[Figures], int], target: Target, one: str = lanes.SLOW, other: str = lanes.SLOW_DIRECT
+) -> Row:
     """Milliseconds that the gateway adds to a service of 20 ms."""
-    added = _pairs(lambda a, b: (of(a) - of(b)) / 1000, lanes.SLOW, lanes.SLOW_DIRECT)
-    return Row(what, target, added, " ms", (lanes.SLOW, lanes.SLOW_DIRECT), quick=True)
+    added = _pairs(lambda a, b: (of(a) - of(b)) / 1000, one, other)
+    return Row(what, target, added, " ms", (one, other), quick=one == lanes.SLOW)
 
 
 CPU_TO_BARE: Final = cpu(
@@ -100,13 +103,20 @@ CPU_TO_BARE: Final = cpu(
 TARGETS: Final = (
     rate("tools/call / bare proxy, requests/s", lanes.GATEWAY, lanes.BARE, Target(1.1, stretch=1.5), quick=True),
     CPU_TO_BARE,
-    rate("tools/call / FastMCP's best mode, requests/s", lanes.GATEWAY, lanes.FASTMCP, Target(18, stretch=28), True),
-    rate("tools/call / FastMCP's newest mode, requests/s", lanes.GATEWAY, lanes.NEWEST, Target(80, stretch=120)),
-    rate("tools/call / Python SDK + httpx2, requests/s", lanes.GATEWAY, lanes.SDK, Target(12, stretch=18)),
-    cpu("TypeScript SDK 2's server / tools/call, CPU", lanes.TYPESCRIPT, lanes.GATEWAY, Target(7, stretch=10), True),
-    rate("tools/list of 20 / static, requests/s", lanes.LISTED, lanes.STATIC, Target(0.55, stretch=0.85), True),
-    _added("added to 20 ms at 50 connections, p50", lambda f: f.p50, Target(at_most=0.8, stretch=0.45)),
-    _added("added to 20 ms at 50 connections, p99", lambda f: f.p99, Target(at_most=4, stretch=2)),
+    rate("tools/call / FastMCP's best mode, requests/s", lanes.GATEWAY, lanes.FASTMCP, Target(15, stretch=18), True),
+    rate("tools/call / FastMCP's newest mode, requests/s", lanes.GATEWAY, lanes.NEWEST, Target(16, stretch=21)),
+    rate("tools/call / Python SDK + httpx2, requests/s", lanes.GATEWAY, lanes.SDK, Target(11, stretch=18)),
+    cpu("TypeScript SDK 2's server / tools/call, CPU", lanes.TYPESCRIPT, lanes.GATEWAY, Target(5, stretch=7), True),
+    rate("tools/list of 20 / static, requests/s", lanes.LISTED, lanes.STATIC, Target(0.6, stretch=0.9), True),
+    _added("added to 20 ms at 50 connections, p50", lambda f: f.p50, Target(at_most=1.2, stretch=0.8)),
+    _added("added to 20 ms at 50 connections, p99", lambda f: f.p99, Target(at_most=9, stretch=4)),
+    _added(
+        "added to 20 ms in the first second, p99",
+        lambda f: f.p99,
+        Target(at_most=20, stretch=9),
+        lanes.BURST,
+        lanes.BURST_DIRECT,
+    ),
     Row(
         "shared limit's cost on a call, CPU",
         Target(at_most=20, stretch=5),
@@ -119,7 +129,7 @@ TARGETS: Final = (
     Row("memory of an idle stream", Target(at_most=16_000, stretch=12_000), lambda _: memory.bytes_per_stream(), " B"),
     Row("memory of a cached token", Target(at_most=2000, stretch=1300), lambda _: memory.bytes_per_caller(), " B"),
 )
-"""The targets for speed and size."""
+"""The targets for speed and size. Decision 50 says why they are these."""
 
 
 def _at_most(what: str, most: float, unit: str, measure: Callable[[Run], Sequence[float]], quick: bool = False) -> Row:

@@ -1,4 +1,4 @@
-"""What a call pays for its token once the token is known, in this process."""
+"""What a call pays for its token once the token is known, and the first call of a caller; both in this process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from gateway.auth.verifier import SignatureVerifier
 from gateway.http_client.session import Outbound
 from gateway.settings import Issuer
 from tests.authorization.issuer import RESOURCE, ForgedIssuer
+from tests.bench.memory import newcomers, quiet
 
 _CALLS = 20_000
 _REPEATS = 5
+_NEWCOMERS = 400
 
 
 def microseconds_per_warm_token() -> list[float]:
@@ -44,6 +46,24 @@ async def _measure() -> list[float]:
             figures.append((full - empty) / _CALLS * 1e6)
     await outbound.close()
     return figures
+
+
+def microseconds_per_newcomer() -> list[float]:
+    """CPU for a caller that was not seen before, one figure per repeat: its token is verified, and its view made."""
+    with quiet():
+        return asyncio.run(_of_newcomers())
+
+
+async def _of_newcomers() -> list[float]:
+    figures = []
+    async with newcomers() as (issuer, comes):
+        for repeat in range(_REPEATS + 1):
+            sent = [f"Bearer {issuer.sign(sub=f'user-{repeat}-{n}')}".encode() for n in range(_NEWCOMERS)]
+            started = time.process_time()
+            for authorization in sent:
+                await comes(authorization)
+            figures.append((time.process_time() - started) / _NEWCOMERS * 1e6)
+    return figures[1:]  # the first ones pay for what is made once
 
 
 async def _seconds(work: Callable[[], Awaitable[None]]) -> float:

@@ -34,10 +34,7 @@ _PEERS: Final = (
 def machine() -> dict[str, str]:
     """What the page says of the machine and of the versions, in order."""
     found = {
-        "measured": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "processor": f"{_processor()}, {os.cpu_count()} cores",
-        "kernel": platform.release(),
-        "Python": _said(sys.executable, "-c", _BUILT),
+        **processor(),
         **{f"Python {version}": _other(version) for version in PYTHONS},
         "aiohttp, uvloop": f"{version('aiohttp')}, {version('uvloop')}",
         "nginx": _said(program("nginx"), "-v").rpartition("/")[2],
@@ -52,6 +49,16 @@ def machine() -> dict[str, str]:
     except Unusable:
         found["Redis"] = ""
     return {name: value or "not here" for name, value in found.items()}
+
+
+def processor() -> dict[str, str]:
+    """What a page says of the machine itself, and of the Python that runs on it."""
+    return {
+        "measured": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "kernel": platform.release(),
+        "Python": _said(sys.executable, "-c", _BUILT),
+    }
 
 
 def _processor() -> str:

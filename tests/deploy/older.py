@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import Final
 
 from tests.deploy.manifests import Image
+from tests.release.tree import export
 
 COMMIT: Final = "2468f4bd161b38b1a88974d7d8e6162053a40918"
 """The last one before the part about deployment began: alerts and the page for operators were just there."""
@@ -34,13 +33,12 @@ def older() -> Image:
 
 
 def _unpack(folder: Path) -> None:
-    done = subprocess.run(["git", "archive", COMMIT], cwd=_ROOT, capture_output=True)
-    if done.returncode:
+    try:
+        export(COMMIT, folder)
+    except subprocess.CalledProcessError:
         shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], cwd=_ROOT, capture_output=True)
         fetch = "git fetch --unshallow" if shallow.stdout.strip() == b"true" else f"git fetch origin {COMMIT}"
-        raise CommitMissing(f"the older version is commit {COMMIT}, which this history lacks. Run: {fetch}")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+        raise CommitMissing(f"the older version is commit {COMMIT}, which this history lacks. Run: {fetch}") from None
 
 
 def _install(source: Path, prefix: Path) -> None:

@@ -8,10 +8,8 @@ software bill of materials (CycloneDX). Exit code: 0 where all of it is so.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +21,7 @@ from mcp.client.client import Client
 
 from gateway import __version__
 from tests.image import builder
-from tests.image.lock import ROOT, RUNTIME, TOOLS
+from tests.image.lock import ROOT, write_bill
 from tests.image.running import Container
 from tests.services import launch
 from tests.services.process import PORTS, Service
@@ -48,12 +46,12 @@ def main() -> int:
     return 0
 
 
-def proved() -> Iterator[str]:
-    """Yield a line for each thing that was seen to be so."""
+def proved(source: Path = ROOT) -> Iterator[str]:
+    """Build from the tree ``source``. Yield a line for each thing that was seen to be so."""
     builder.make_base()
     yield "base: Debian 12 with Python, pip and venv"
-    image = builder.build(TAG)
-    again = builder.build(f"{TAG}-again")
+    image = builder.build(TAG, source)
+    again = builder.build(f"{TAG}-again", source)
     assert builder.layers(image) == builder.layers(again), "the second build has other layers"
     builder.forget(f"{TAG}-again")
     yield f"built twice, the same layers: {builder.layers(image)[-1]}"
@@ -74,7 +72,7 @@ def inside(root: Path) -> Iterator[str]:
     assert not found, f"pip is there: {found}"
     assert not any(root.rglob("ensurepip")), "ensurepip is there"
     assert any(root.glob("opt/gateway/lib/python3.*/site-packages/gateway/__pycache__/*.pyc")), "no bytecode"
-    bill = bill_of_materials()
+    bill = write_bill(SBOM)
     known = {(entry["name"].lower(), entry["version"]) for entry in bill["components"]}
     installed = set(distributions(root))
     assert installed <= known, f"not in {SBOM.name}: {sorted(installed - known)}"
@@ -90,17 +88,6 @@ def distributions(root: Path) -> Iterator[tuple[str, str]]:
         assert version, folder
         if name[1] != "jsonrpc-mcp-gateway":
             yield re.sub(r"[-_.]+", "-", name[1]).lower(), version[1]
-
-
-def bill_of_materials() -> dict[str, Any]:
-    """Write the bill of materials from the lock, and return it."""
-    SBOM.parent.mkdir(exist_ok=True)
-    command = [TOOLS / "cyclonedx-py", "requirements", RUNTIME, "--pyproject", ROOT / "pyproject.toml"]
-    command += ["--mc-type", "application", "--output-reproducible", "--output-file", SBOM]
-    subprocess.run(command, check=True, capture_output=True)
-    bill = json.loads(SBOM.read_text(encoding="utf-8"))
-    assert isinstance(bill, dict)
-    return bill
 
 
 def run(image: Mapping[str, Any], root: Path, service: Service, user: int | None) -> Iterator[str]:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from gateway import __version__
 from tests.image.lock import ROOT
 
 CACHE: Final = ROOT / ".cache" / "image"
@@ -51,8 +52,9 @@ def make_base() -> None:
     buildah("commit", "--quiet", "--rm", container, BASE)
 
 
-def build(tag: str) -> dict[str, Any]:
-    """Build deploy/Dockerfile on the base, without any cache, and return how buildah describes the image."""
+def build(tag: str, source: Path = ROOT) -> dict[str, Any]:
+    """Build deploy/Dockerfile of the tree ``source`` on the base, without any cache. Return how buildah describes the
+    image."""
     with tempfile.TemporaryDirectory(prefix="image-") as folder:
         # What this machine needs to reach its registry of packages, and no step may copy: read-only, while it builds.
         pip = Path(folder) / "pip.conf"
@@ -60,8 +62,9 @@ def build(tag: str) -> dict[str, Any]:
         mounted = [f"--volume={pip}:/etc/pip.conf:ro", f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"]
         arguments = ["--quiet", "--isolation", "chroot", "--network", "host", "--no-cache", f"--build-arg=BASE={BASE}"]
         # The format of Docker keeps HEALTHCHECK, which that of OCI has no place for.
-        arguments += ["--format", "docker", "--timestamp", "0", *mounted, "--file", "deploy/Dockerfile", "--tag", tag]
-        buildah("bud", *arguments, ".")
+        arguments += ["--format", "docker", "--timestamp", "0", *mounted, "--tag", tag]
+        arguments += [f"--build-arg=VERSION={__version__}", f"--build-arg=REVISION={_revision()}"]
+        buildah("bud", *arguments, "--file", str(source / "deploy" / "Dockerfile"), str(source))
     return described(tag)
 
 
@@ -96,6 +99,12 @@ def unpacked(image: str) -> Iterator[Path]:
         buildah("rm", container)
 
 
+def save(tag: str, target: Path) -> None:
+    """Write an image into a file that ``docker load`` and ``podman load`` read."""
+    target.unlink(missing_ok=True)
+    buildah("push", "--quiet", tag, f"docker-archive:{target}:{tag}")
+
+
 def forget(*tags: str) -> None:
     """Remove images, and what only they need."""
     buildah("rmi", "--force", *tags)
@@ -105,6 +114,12 @@ def missing() -> list[str]:
     """Return the packages of Debian to install, for the programs that are not there."""
     programs = {"buildah": "buildah", "mmdebstrap": "mmdebstrap", "unshare": "util-linux", "chroot": "coreutils"}
     return [package for program, package in programs.items() if shutil.which(program) is None]
+
+
+def _revision() -> str:
+    """Return the commit that is checked out, "unknown" where this is no repository."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def _pip_configuration() -> str:

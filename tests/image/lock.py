@@ -1,4 +1,5 @@
-"""Write the locks of what the image installs: ``python -m tests.image.lock``, or ``make lock``.
+"""Write the locks of what the image installs: ``python -m tests.image.lock``, or ``make lock``. And the bill of
+materials (CycloneDX), which says the same for programs that look for weaknesses.
 
 Every version is one of Python 3.11 to 3.13 on any platform, with the hashes of all its files, so that
 ``pip install --require-hashes`` installs that and nothing else. It asks the package registry.
@@ -6,6 +7,7 @@ Every version is one of Python 3.11 to 3.13 on any platform, with the hashes of 
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tomllib
 from pathlib import Path
@@ -31,6 +33,17 @@ def compile_lock(target: Path, *what: str, text: str | None = None) -> None:
     subprocess.run(command, input=text, check=True, text=True, cwd=ROOT)
     head = "# Written by `make lock`. The image installs these, and nothing else.\n"
     target.write_text(head + target.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def write_bill(target: Path) -> dict[str, Any]:
+    """Write the bill of materials from the lock into the file ``target``, and return it."""
+    target.parent.mkdir(exist_ok=True)
+    command = [TOOLS / "cyclonedx-py", "requirements", RUNTIME, "--pyproject", ROOT / "pyproject.toml"]
+    command += ["--mc-type", "application", "--output-reproducible", "--output-file", target]
+    subprocess.run(command, check=True, capture_output=True)
+    bill = json.loads(target.read_text(encoding="utf-8"))
+    assert isinstance(bill, dict)
+    return bill
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def interpreter(version: str) -> str:
             if name == version or name.startswith(f"{version}."):
                 prefix = subprocess.run([pyenv, "prefix", name], capture_output=True, text=True, check=True)
                 return str(Path(prefix.stdout.strip()) / "bin" / "python")
-    raise Unusable(f"there is no Python {version} here")
+    raise Unusable(f"there is no Python {version} here. Install it, for example: pyenv install {version}")
 
 
 def node_modules() -> None:

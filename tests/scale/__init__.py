@@ -1,0 +1,1 @@
+"""How far the gateway reaches: a queueing model of measured costs, checked by real runs, and a failover of Redis."""
