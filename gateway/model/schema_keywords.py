@@ -61,9 +61,9 @@ def with_schemas(keyword: str, content: Any, change: Callable[[Any], Any]) -> An
 
 
 def without_booleans(schema: Any) -> Any:
-    """Return a schema without ``additionalProperties: false``, for which some LLM APIs refuse a whole list of tools, and
-    with an object in place of each boolean, on which google-genai fails; at any depth. A schema that names its dialect
-    stays as it is: its author wrote it for clients that know JSON Schema."""
+    """Return a schema without ``additionalProperties: false``, for which some LLM APIs refuse a whole list of tools,
+    and with an object in place of each boolean, on which google-genai fails; at any depth. A schema that names its
+    dialect stays as it is: its author wrote it for clients that know JSON Schema."""
     if not isinstance(schema, Mapping) or "$schema" in schema:
         return schema
     kept = dict(schema)

@@ -99,6 +99,14 @@ class Validator:
             return set(range(len(values)))
         return {error.instance_path[0] for error in self._engine_for(size).iter_errors(values)}
 
+    def refused_nulls(self, value: Any) -> set[tuple[str | int, ...]]:
+        """Return the paths to members that are null and must not be; none where that would take long to find out."""
+        size = size_of(value)
+        most = MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED
+        if size.values * self._cost.breadth * self._cost.faults > most or size.characters > _MAX_QUOTED:
+            return set()
+        return {path for error in self._engine_for(size).iter_errors(value) for path in _null_members(error)}
+
     def _is_valid(self, value: Any) -> bool:
         if self._takes_small and is_small(value):  # to weigh it would cost more than the check
             return bool(self._engine.is_valid(value))
@@ -202,9 +210,9 @@ def _fits(pattern: str, size: int) -> bool:
 
 
 def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
-    """Return arguments that the tool's check accepts, without the nulls of optional arguments that refuse null: agent
-    frameworks send null for what the model left out (CrewAI, strict modes of LLM APIs). Return them as they came where
-    the check accepts them, or refuses them all the same."""
+    """Return arguments that the tool's check accepts, without the nulls of optional arguments and members that refuse
+    null: models send it for what they leave out (strict modes of LLM APIs; LlamaIndex shows each optional one as
+    nullable). Return them as they came where the check accepts them, or refuses them all the same."""
     schema = tool.checked_schema
     validator = validators.compile_tool(tool.digest, schema)
     if validator.is_valid(arguments):
@@ -216,7 +224,28 @@ def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: Valid
         for name, value in arguments.items()
         if value is not None or name in required or name not in properties or alone.is_valid({name: None})
     }
+    if not validator.is_valid(repaired):
+        for path in validator.refused_nulls(repaired):
+            repaired = _without_member(repaired, path)
     return repaired if validator.is_valid(repaired) else arguments
+
+
+def _null_members(error: Any) -> Iterator[tuple[str | int, ...]]:
+    if error.instance is None and error.instance_path and isinstance(error.instance_path[-1], str):
+        yield tuple(error.instance_path)
+    for alternative in getattr(error.kind, "context", None) or ():
+        for inner in alternative:
+            yield from _null_members(inner)
+
+
+def _without_member(value: Any, path: tuple[str | int, ...]) -> Any:
+    """Return a copy without the member that a path leads to."""
+    step, rest = path[0], path[1:]
+    if isinstance(value, list):
+        return [_without_member(item, rest) if index == step else item for index, item in enumerate(value)]
+    if not rest:
+        return {name: item for name, item in value.items() if name != step}
+    return {name: _without_member(item, rest) if name == step else item for name, item in value.items()}
 
 
 def describe_fault(error: Any, schema: Mapping[str, Any], most: int = MAX_FAULT) -> str:
