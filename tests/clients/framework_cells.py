@@ -74,7 +74,7 @@ async def _null(driver: Driver, tap: Tap, served: Served, token: str) -> str:
         expect(not _sent(tap), f"it was not the framework that refused it: {observed}")
         return "refused"
     _expect_delivered(served, {**_books(token), "gift": {"wrap": True}})
-    return "sent" if "null" in json.dumps(_sent(tap)) else "dropped"
+    return "sent" if '": null' in json.dumps(_sent(tap)) else "dropped"
 
 
 async def _nested(driver: Driver, tap: Tap, served: Served, token: str) -> str:

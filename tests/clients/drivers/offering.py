@@ -7,6 +7,7 @@ The orders are ``list`` and ``call``, with ``tool`` and ``arguments`` beside the
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -14,12 +15,25 @@ from typing import Any
 
 from driving import Observed, Order, drive
 
-# None of these asks a network for anything but the server: no telemetry, no traces, no look-up of newer versions.
+# No telemetry, no traces, no look-up of newer versions or of a cloud's credentials.
 os.environ |= {
     "ANONYMIZED_TELEMETRY": "false", "CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_DISABLE_TRACKING": "true",
     "CREWAI_TRACING_ENABLED": "false", "FASTMCP_CHECK_FOR_UPDATES": "off", "LANGSMITH_TRACING": "false",
-    "OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true",
+    "NO_GCE_CHECK": "true", "OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true",
 }  # fmt: skip
+
+
+def stay_here(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse whatever asks a network all the same."""
+    if event not in ("socket.connect", "socket.getaddrinfo"):
+        return
+    address = arguments[1] if event == "socket.connect" else arguments
+    if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost", b"127.0.0.1", None):
+        print(f"offering: refused {event} {address}", file=sys.stderr)
+        raise PermissionError(f"this program reaches loopback alone, not {address[0]}")
+
+
+sys.addaudithook(stay_here)
 
 
 @dataclass(frozen=True)
