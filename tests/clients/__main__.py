@@ -79,7 +79,7 @@ def table(rows: Sequence[Row], cells: Cells) -> str:
 
 
 def _line(client: str, era: str, *cells: str) -> str:
-    return f"{client:<22}{era:<12}" + "".join(f"{cell:<9}" for cell in cells).rstrip()
+    return f"{client:<30}{era:<12}" + "".join(f"{cell:<9}" for cell in cells).rstrip()
 
 
 def main(parts: Sequence[str]) -> int:

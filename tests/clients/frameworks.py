@@ -52,9 +52,10 @@ FRAMEWORKS: Final = (
     _python("crewai", "1.15", LEGACY, "crewai_agent", "crewai", null="dropped", page="first"),
     _python("google-adk", "2.13", LEGACY, "adk_agent", "google-adk", page="first"),
     _python("google-genai", "3.6", LEGACY, "genai_agent", "google-genai", page="first"),
-    _python("langchain", "0.3", LEGACY, "langchain_agent", "langchain"),
+    _python("langchain-mcp-adapters", "0.3", LEGACY, "langchain_agent", "langchain"),
     _python(
-        "llama-index", "0.6", LEGACY, "llama_index_agent", "llama-index", error="text", nested="opaque", page="first"
+        "llama-index-tools-mcp", "0.6", LEGACY, "llama_index_agent", "llama-index",
+        error="text", nested="opaque", page="first",
     ),
     _python("openai-agents", "0.24", MODERN, "openai_agent", "openai-agents", error="text"),
     _python("pydantic-ai", "2.68", MODERN, "pydantic_agent", "pydantic-ai", error="raises"),
