@@ -7,7 +7,10 @@ hundred times as long as deciding, and a fault of a large value quotes all of it
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from functools import reduce
 from itertools import islice
+from operator import getitem
 from typing import Any, Final
 
 import jsonschema_rs
@@ -224,9 +227,11 @@ def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: Valid
         for name, value in arguments.items()
         if value is not None or name in required or name not in properties or alone.is_valid({name: None})
     }
-    if not validator.is_valid(repaired):
-        for path in validator.refused_nulls(repaired):
-            repaired = _without_member(repaired, path)
+    if not validator.is_valid(repaired) and (paths := validator.refused_nulls(repaired)):
+        copied: Any = deepcopy(repaired)
+        for *parents, name in paths:
+            del reduce(getitem, parents, copied)[name]
+        repaired = copied
     return repaired if validator.is_valid(repaired) else arguments
 
 
@@ -236,16 +241,6 @@ def _null_members(error: Any) -> Iterator[tuple[str | int, ...]]:
     for alternative in getattr(error.kind, "context", None) or ():
         for inner in alternative:
             yield from _null_members(inner)
-
-
-def _without_member(value: Any, path: tuple[str | int, ...]) -> Any:
-    """Return a copy without the member that a path leads to."""
-    step, rest = path[0], path[1:]
-    if isinstance(value, list):
-        return [_without_member(item, rest) if index == step else item for index, item in enumerate(value)]
-    if not rest:
-        return {name: item for name, item in value.items() if name != step}
-    return {name: _without_member(item, rest) if name == step else item for name, item in value.items()}
 
 
 def describe_fault(error: Any, schema: Mapping[str, Any], most: int = MAX_FAULT) -> str:
