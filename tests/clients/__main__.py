@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from tests.clients import framework_cells
@@ -44,8 +44,11 @@ async def cells(rows: Sequence[Row]) -> Cells:
             finally:
                 await driver.kill()
 
-    for row in rows:  # in turn, since rows share environments
-        await asyncio.to_thread(row.command)
+    async def install(interpreter: Callable[[], str]) -> None:
+        async with turns:
+            await asyncio.to_thread(interpreter)
+
+    await asyncio.gather(*map(install, {row.interpreter for row in rows}))  # each once: rows share environments
     frameworks = any(isinstance(row, Framework) for row in rows)
     async with world(large=frameworks) as surroundings, asyncio.TaskGroup() as group:
         for row in rows:
