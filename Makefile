@@ -31,8 +31,9 @@ fix: $(VENV)/.dev ## format, and mend what the linter can
 conformance: services ## the official conformance suite, for each revision of MCP
 	$(BIN)/python -m tests.conformance
 
-clients: services ## the official MCP clients: client × era × what they do
-	$(BIN)/python -m tests.clients
+clients: services ## the official MCP clients and agent frameworks: what they do; ROWS="crewai" for rows with these words
+	@bash tests/install.sh $(BIN)/python clients
+	$(BIN)/python -m tests.clients $(ROWS)
 	$(BIN)/python -m tests.clean_install
 
 reach: $(VENV)/.dev ## real services from their URL alone: what is understood, typed and called right; writes docs/reach.md's table

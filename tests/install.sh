@@ -6,6 +6,7 @@
 # Usage: tests/install.sh PYTHON [reach]      (the python of the project's virtual environment)
 #        tests/install.sh bench               (what `make bench` needs of Debian, and nothing else)
 #        tests/install.sh observe             (what `make observe` and `make observe-test` need, likewise)
+#        tests/install.sh PYTHON clients      (what `make clients` needs of Debian beside that of `make test`)
 #        tests/install.sh PYTHON page         (what `make page` and the rows of `make bench` about pages need, likewise)
 #        tests/install.sh PYTHON image        (what `make image` and `make lock` need, and nothing else)
 #        tests/install.sh PYTHON release      (what `make release` needs, likewise; without the image's where IMAGE=no)
@@ -29,7 +30,8 @@ mopidy:mopidy nginx:nginx-light prometheus:prometheus prometheus-alertmanager:pr
 redis-server:redis-server slowhttptest:slowhttptest systemd-analyze:systemd transmission-daemon:transmission-daemon
 trytond:tryton-server'
 # kodi-bin does not run without kodi-data, and does not depend on it.
-DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
+DEBIAN_KODI='kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
+DEBIAN_REACH="kamailio:kamailio $DEBIAN_KODI"
 
 install_debian_packages() {
   local pair missing=() PATH=$PATH:/usr/sbin:/usr/lib/$(uname -m)-linux-gnu/kodi  # where Debian has nginx, and kodi.bin
@@ -121,6 +123,10 @@ if [ "${1:-}" = bench ]; then
   install_debian_packages "nginx:nginx-light redis-server:redis-server taskset:util-linux wrk:wrk $module"
   exit
 fi
+if [ "${2:-}" = clients ]; then
+  install_debian_packages "$DEBIAN_KODI"
+  exit
+fi
 if [ "${2:-}" = page ]; then
   install_debian_packages 'chromium:chromium'
   install_npm_packages "$1" page
@@ -146,7 +152,7 @@ if [ "${1:-}" = observe ]; then
   install_debian_packages "prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager redis-server:redis-server"
   exit
 fi
-[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach|image|lint|page|release], or tests/install.sh bench|observe"
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [clients|image|lint|page|reach|release], or tests/install.sh bench|observe"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)

@@ -169,7 +169,7 @@ class Invocation:
         if builtin is not None:
             target, call_arguments = await self._target(caller, builtin, call_arguments)
             record.tool = target.name
-        if None in call_arguments.values() and not as_sent:
+        if not as_sent and any(value is None or isinstance(value, dict | list) for value in call_arguments.values()):
             call_arguments = repair_arguments(target, call_arguments, self._validators)
         if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self._budget.spend(caller, target)

@@ -60,13 +60,25 @@ def with_schemas(keyword: str, content: Any, change: Callable[[Any], Any]) -> An
     return {name: change(child) for name, child in content.items()} if keyword in MAPS else change(content)
 
 
-def without_closed_objects(schema: Any) -> Any:
-    """Return a schema without ``additionalProperties: false``, at any depth: some LLM APIs refuse a whole list of tools
-    for it. A schema that names its dialect stays as it is: its author wrote it for clients that know JSON Schema."""
+def without_booleans(schema: Any) -> Any:
+    """Return a schema without ``additionalProperties: false``, for which some LLM APIs refuse a whole list of tools,
+    and with an object in place of each boolean, on which google-genai fails; at any depth. A schema that names its
+    dialect stays as it is: its author wrote it for clients that know JSON Schema."""
     if not isinstance(schema, Mapping) or "$schema" in schema:
         return schema
-    return {
-        keyword: with_schemas(keyword, content, without_closed_objects)
-        for keyword, content in schema.items()
-        if not (keyword == "additionalProperties" and content is False)
-    }
+    kept = dict(schema)
+    closed = kept.get("additionalProperties")
+    # true says something only to unevaluatedProperties
+    if closed is False or (closed is True and "unevaluatedProperties" not in kept):
+        del kept["additionalProperties"]
+    return {keyword: _without_booleans(keyword, content) for keyword, content in kept.items()}
+
+
+def _without_booleans(keyword: str, content: Any) -> Any:
+    if keyword in LISTS and isinstance(content, list):
+        return [_without_booleans("not", item) for item in content]
+    if keyword in MAPS and isinstance(content, Mapping):
+        return {name: _without_booleans("not", child) for name, child in content.items()}
+    if keyword in ONE and isinstance(content, bool):
+        return {} if content else {"not": {}}
+    return with_schemas(keyword, content, without_booleans)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
 from gateway.model.listed import JsonObject, MessageForm, QuarantinedMethod, Schema, ServiceInfo, Structure
-from gateway.model.schema_keywords import without_closed_objects
+from gateway.model.schema_keywords import without_booleans
 from gateway.text import did_you_mean
 
 
@@ -148,7 +148,7 @@ class Tool:
     def schemas_for(self, name_style: NameStyle) -> tuple[JsonObject, Schema | None]:
         """Return the input and the output schema that are shown with names in this style."""
         shown = self.shown_input or self.input_schema, self.output_schema
-        return shown if name_style is NameStyle.MCP else tuple(map(without_closed_objects, shown))
+        return shown if name_style is NameStyle.MCP else tuple(map(without_booleans, shown))
 
     @cached_property
     def digest(self) -> str:

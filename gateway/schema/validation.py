@@ -7,7 +7,10 @@ hundred times as long as deciding, and a fault of a large value quotes all of it
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from functools import reduce
 from itertools import islice
+from operator import getitem
 from typing import Any, Final
 
 import jsonschema_rs
@@ -98,6 +101,14 @@ class Validator:
         if size.values * self._cost.breadth > MAX_EXPLAINED or size.characters > _MAX_QUOTED:
             return set(range(len(values)))
         return {error.instance_path[0] for error in self._engine_for(size).iter_errors(values)}
+
+    def refused_nulls(self, value: Any) -> set[tuple[str | int, ...]]:
+        """Return the paths to members that are null and must not be; none where that would take long to find out."""
+        size = size_of(value)
+        most = MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED
+        if size.values * self._cost.breadth * self._cost.faults > most or size.characters > _MAX_QUOTED:
+            return set()
+        return {path for error in self._engine_for(size).iter_errors(value) for path in _null_members(error)}
 
     def _is_valid(self, value: Any) -> bool:
         if self._takes_small and is_small(value):  # to weigh it would cost more than the check
@@ -202,9 +213,9 @@ def _fits(pattern: str, size: int) -> bool:
 
 
 def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
-    """Return arguments that the tool's check accepts, without the nulls of optional arguments that refuse null: agent
-    frameworks send null for what the model left out (CrewAI, strict modes of LLM APIs). Return them as they came where
-    the check accepts them, or refuses them all the same."""
+    """Return arguments that the tool's check accepts, without the nulls of optional arguments and members that refuse
+    null: models send it for what they leave out (strict modes of LLM APIs; LlamaIndex shows each optional one as
+    nullable). Return them as they came where the check accepts them, or refuses them all the same."""
     schema = tool.checked_schema
     validator = validators.compile_tool(tool.digest, schema)
     if validator.is_valid(arguments):
@@ -216,7 +227,20 @@ def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: Valid
         for name, value in arguments.items()
         if value is not None or name in required or name not in properties or alone.is_valid({name: None})
     }
+    if not validator.is_valid(repaired) and (paths := validator.refused_nulls(repaired)):
+        copied: Any = deepcopy(repaired)
+        for *parents, name in paths:
+            del reduce(getitem, parents, copied)[name]
+        repaired = copied
     return repaired if validator.is_valid(repaired) else arguments
+
+
+def _null_members(error: Any) -> Iterator[tuple[str | int, ...]]:
+    if error.instance is None and error.instance_path and isinstance(error.instance_path[-1], str):
+        yield tuple(error.instance_path)
+    for alternative in getattr(error.kind, "context", None) or ():
+        for inner in alternative:
+            yield from _null_members(inner)
 
 
 def describe_fault(error: Any, schema: Mapping[str, Any], most: int = MAX_FAULT) -> str:

@@ -1,4 +1,4 @@
-"""Prints the table of clients, eras and capabilities; the exit code is 1 where a cell fails.
+"""Prints the tables of clients and of agent frameworks; the exit code is 1 where a cell fails.
 
 ``python -m tests.clients [PART OF A CLIENT'S NAME ...]``
 """
@@ -8,86 +8,106 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from tests.clients import framework_cells
 from tests.clients.cells import check
 from tests.clients.driver import Driver, Failed
 from tests.clients.environments import ClientMissing
-from tests.clients.rows import CAPABILITIES, ROWS, Row
+from tests.clients.frameworks import FRAMEWORKS, LEGEND, Framework
+from tests.clients.rows import ROWS, Row
 from tests.clients.world import World, world
+from tests.services.process import ServiceMissing
 
-Failures: TypeAlias = Mapping[tuple[str, str], Failed]
-"""By the row's name and the capability."""
+Cells: TypeAlias = dict[tuple[str, str], str | Failed]
+"""What stands in each cell, or why it fails; by the row's name and the capability."""
 
 _AT_A_TIME: Final = 3
 
 
-async def failures(rows: Sequence[Row]) -> Failures:
-    """Fill the table. Raises :class:`ClientMissing`."""
-    found: dict[tuple[str, str], Failed] = {}
+async def cells(rows: Sequence[Row]) -> Cells:
+    """Fill the tables. Raises :class:`ClientMissing` and :class:`ServiceMissing`."""
+    found: Cells = {}
     turns = asyncio.Semaphore(_AT_A_TIME)
 
     async def fill(row: Row, world: World) -> None:
         async with turns:
             driver = Driver(row, world.scratch)
             try:
-                for capability in CAPABILITIES:
+                for capability in row.capabilities:
                     if capability not in row.without:
                         try:
-                            await check(capability, row, driver, world)
+                            found[row.name, capability] = await _word(capability, row, driver, world)
                         except Failed as failure:
                             found[row.name, capability] = failure
             finally:
                 await driver.kill()
 
-    for row in rows:  # in turn, since rows share environments
-        await asyncio.to_thread(row.command)
-    async with world() as surroundings, asyncio.TaskGroup() as group:
+    async def install(interpreter: Callable[[], str]) -> None:
+        async with turns:
+            await asyncio.to_thread(interpreter)
+
+    await asyncio.gather(*map(install, {row.interpreter for row in rows}))  # each once: rows share environments
+    frameworks = any(isinstance(row, Framework) for row in rows)
+    async with world(large=frameworks) as surroundings, asyncio.TaskGroup() as group:
         for row in rows:
             group.create_task(fill(row, surroundings))
     return found
 
 
-def table(rows: Sequence[Row], failures: Failures) -> str:
+async def _word(capability: str, row: Row, driver: Driver, world: World) -> str:
+    if isinstance(row, Framework):
+        return await framework_cells.check(capability, row, driver, world)
+    await check(capability, row, driver, world)
+    return "ok"
+
+
+def table(rows: Sequence[Row], cells: Cells) -> str:
     """The table, and under it why cells have a dash."""
-    lines = [_line("client", "era", *CAPABILITIES)]
+    lines = [_line("client", "era", *rows[0].capabilities)]
     reasons: dict[str, int] = {}
     for row in rows:
-        cells = []
-        for capability in CAPABILITIES:
+        words = []
+        for capability in row.capabilities:
             reason = row.without.get(capability)
             if reason is None:
-                cells.append("FAIL" if (row.name, capability) in failures else "ok")
+                word = cells[row.name, capability]
+                words.append(word if isinstance(word, str) else "FAIL")
             else:
-                cells.append(f"- ({reasons.setdefault(reason, len(reasons) + 1)})")
-        lines.append(_line(row.client, row.era, *cells))
+                words.append(f"- ({reasons.setdefault(reason, len(reasons) + 1)})")
+        lines.append(_line(row.client, row.era or row.revision, *words))
     legend = [f"({number}) {reason}" for reason, number in reasons.items()]
     return "\n".join([*lines, *([""] if legend else []), *legend])
 
 
 def _line(client: str, era: str, *cells: str) -> str:
-    return f"{client:<20}{era:<12}" + "".join(f"{cell:<8}" for cell in cells).rstrip()
+    return f"{client:<30}{era:<12}" + "".join(f"{cell:<9}" for cell in cells).rstrip()
 
 
 def main(parts: Sequence[str]) -> int:
-    rows = [row for row in ROWS if not parts or any(part in row.client for part in parts)]
+    every: tuple[Row, ...] = (*ROWS, *FRAMEWORKS)
+    rows = [row for row in every if not parts or any(part in row.client for part in parts)]
     if not rows:
-        print(
-            f"no client is called that; there are: {', '.join(sorted({row.client for row in ROWS}))}", file=sys.stderr
-        )
+        names = sorted({row.client for row in every})
+        print(f"no client is called that; there are: {', '.join(names)}", file=sys.stderr)
         return 1
     started = time.monotonic()
     try:
-        failed = asyncio.run(failures(rows))
-    except ClientMissing as missing:
+        found = asyncio.run(cells(rows))
+    except (ClientMissing, ServiceMissing) as missing:
         print(missing, file=sys.stderr)
         return 1
-    print(table(rows, failed))
-    print(f"\n{time.monotonic() - started:.0f} s")
-    for failure in failed.values():
+    frameworks = [row for row in rows if isinstance(row, Framework)]
+    if official := [row for row in rows if row not in frameworks]:
+        print(table(official, found), end="\n\n")
+    if frameworks:
+        print(table(frameworks, found), LEGEND, sep="\n\n", end="\n\n")
+    print(f"{time.monotonic() - started:.0f} s")
+    failures = [cell for cell in found.values() if isinstance(cell, Failed)]
+    for failure in failures:
         print(f"\n=== {failure}", file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ All of it is in band, so that a client needs no way to it but the gateway's tool
 - ``slow(token)`` answers when the test says so, and notices when its caller hangs up;
 - ``await_slow(token)`` returns once the ``slow`` of that token runs, ``await_stopped(token)`` once it was hung up on;
 - ``agree(token)`` gives the token back; the gateway asks a person first;
+- ``deliver(to, lines, note?, gift?)`` takes nested objects and optional parameters, and gives back what came;
 - ``grow(name)`` adds a method of that name to the listing.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from tests.fault.behaviours import Exchange, result
 from tests.fault.methods import METHODS, Rpc
@@ -25,7 +26,40 @@ _HAPPENED: Final = {"type": "object", "properties": {"happened": {"type": "boole
 _AGREE: Final = Rpc(
     "agree", _TOKEN, {"type": "object", "properties": _TOKEN, "required": ["token"]}, run=lambda token: {"token": token}
 )
+_ADDRESS: Final = {
+    "type": "object",
+    "properties": {"street": {"type": "string"}, "floor": {"type": "integer"}},
+    "required": ["street"],
+    "additionalProperties": False,
+}
+_LINE: Final = {
+    "type": "object",
+    "properties": {"book": {"type": "string"}, "copies": {"type": "integer"}},
+    "required": ["book", "copies"],
+}
+_GIFT: Final = {
+    "type": "object",
+    "properties": {"wrap": {"type": "boolean"}, "card": {"type": "string"}},
+    "required": ["wrap"],
+}
 _SLOW, _AWAIT_SLOW, _AWAIT_STOPPED = (Rpc(name, _TOKEN, _HAPPENED) for name in ("slow", "await_slow", "await_stopped"))
+
+
+class _Deliver(Rpc):
+    """Its last two parameters are optional, and none of them may be null."""
+
+    def __init__(self) -> None:
+        params = {"to": _ADDRESS, "lines": {"type": "array", "items": _LINE}, "note": {"type": "string"}, "gift": _GIFT}
+        super().__init__("deliver", params, {"type": "object"}, "Deliver books")
+
+    def __call__(self, params: object) -> object:
+        return {"delivered": params}
+
+    def listed(self) -> dict[str, Any]:
+        entry = super().listed()
+        for param in entry["params"][2:]:
+            del param["required"]
+        return entry
 
 
 @dataclass
@@ -43,7 +77,7 @@ class Backend(ScriptedBackend):
 
     def __init__(self) -> None:
         grow = Rpc("grow", {"name": {"type": "string"}}, {"type": "null"}, run=lambda name: self.grow(name))
-        super().__init__((*METHODS, _AGREE, grow, _SLOW, _AWAIT_SLOW, _AWAIT_STOPPED))
+        super().__init__((*METHODS, _AGREE, _Deliver(), grow, _SLOW, _AWAIT_SLOW, _AWAIT_STOPPED))
         self._calls: dict[str, Call] = {}
         self.on("slow", _Slow(self.call))
         self.on("await_slow", _Await(lambda token: self.call(token).started))

@@ -35,7 +35,7 @@ async def check(capability: str, row: Row, driver: Driver, world: World) -> None
     async with tapped(served.port) as tap:
         try:
             await _CHECKS[capability](row, driver, tap, served, token)
-            _expect(tap.versions == {row.revision}, f"the client spoke {sorted(tap.versions)}, not {row.revision}")
+            expect(tap.versions == {row.revision}, f"the client spoke {sorted(tap.versions)}, not {row.revision}")
         except Failed as failure:
             raise Failed(f"{row.name}, {capability}: {failure}\n{tap.transcript()}") from None
 
@@ -48,7 +48,7 @@ async def _check_stdio(row: Row, driver: Driver, world: World) -> None:
         tap = PipeTap(world.scratch / token, *command)
         try:
             await _CHECKS[scenario](row, driver, tap, served, token)
-            _expect(tap.versions == {row.revision}, f"the client spoke {sorted(tap.versions)}, not {row.revision}")
+            expect(tap.versions == {row.revision}, f"the client spoke {sorted(tap.versions)}, not {row.revision}")
         except Failed as failure:
             raise Failed(f"{row.name}, {scenario} over stdio: {failure}\n{tap.transcript()}") from None
 
@@ -59,62 +59,62 @@ def _token(*parts: str | Row) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", "_".join(words))
 
 
-def _expect(holds: bool, otherwise: str) -> None:
+def expect(holds: bool, otherwise: str) -> None:
     if not holds:
         raise Failed(otherwise)
 
 
 async def _list(_: Row, driver: Driver, tap: Tap | PipeTap, served: Served, token: str) -> None:
     observed = await driver.observe("list", tap.url, token)
-    _expect(observed["tools"] == served.backend.names, f"listed {observed['tools']}, not {served.backend.names}")
+    expect(observed["tools"] == served.backend.names, f"listed {observed['tools']}, not {served.backend.names}")
 
 
 async def _call(_: Row, driver: Driver, tap: Tap | PipeTap, __: Served, token: str) -> None:
     observed = await driver.observe("call", tap.url, token)
-    _expect(observed["structured"] == {"sum": 5} and not observed["failed"], f"a good call came to {observed}")
-    _expect(observed["error"], f"a tool's error was not seen as one: {observed}")
-    _expect("as it always does" in observed["message"], f"the error's text did not arrive: {observed}")
+    expect(observed["structured"] == {"sum": 5} and not observed["failed"], f"a good call came to {observed}")
+    expect(observed["error"], f"a tool's error was not seen as one: {observed}")
+    expect("as it always does" in observed["message"], f"the error's text did not arrive: {observed}")
 
 
 async def _page(_: Row, driver: Driver, tap: Tap | PipeTap, served: Served, token: str) -> None:
     observed = await driver.observe("page", tap.url, token)
-    _expect(observed["tools"] == served.backend.names, f"gathered {observed['tools']}, not {served.backend.names}")
+    expect(observed["tools"] == served.backend.names, f"gathered {observed['tools']}, not {served.backend.names}")
     sizes = [len(message["result"]["tools"]) for message in tap.responses if "tools" in message.get("result", {})]
-    _expect(len(sizes) > 1 and max(sizes) <= PAGE, f"the pages had {sizes} tools")
+    expect(len(sizes) > 1 and max(sizes) <= PAGE, f"the pages had {sizes} tools")
 
 
 async def _change(_: Row, driver: Driver, tap: Tap | PipeTap, __: Served, token: str) -> None:
     observed = await driver.observe("change", tap.url, token)
-    _expect(token not in observed["before"], f"{token} was there before: {observed}")
-    _expect(token in observed["after"] and observed["heard"] > 0, f"the new tool was not heard of: {observed}")
+    expect(token not in observed["before"], f"{token} was there before: {observed}")
+    expect(token in observed["after"] and observed["heard"] > 0, f"the new tool was not heard of: {observed}")
     heard = [message for message in tap.responses if message.get("method") == "notifications/tools/list_changed"]
-    _expect(bool(heard), "no notifications/tools/list_changed on the wire")
+    expect(bool(heard), "no notifications/tools/list_changed on the wire")
 
 
 async def _cancel(row: Row, driver: Driver, tap: Tap | PipeTap, _: Served, token: str) -> None:
     observed = await driver.observe("cancel", tap.url, token)
-    _expect(observed["begun"] == {"happened": True}, "the call did not reach the backend")
-    _expect(observed["stopped"] == {"happened": True}, "the backend's connection was not closed")
-    _expect(not observed["outcome"].startswith("result"), f"the cancelled call came to {observed['outcome']}")
+    expect(observed["begun"] == {"happened": True}, "the call did not reach the backend")
+    expect(observed["stopped"] == {"happened": True}, "the backend's connection was not closed")
+    expect(not observed["outcome"].startswith("result"), f"the cancelled call came to {observed['outcome']}")
     (id,) = (message["id"] for message in tap.requests if _is_slow(message))
     answers = [message for message in tap.responses if message.get("id") == id and "method" not in message]
-    _expect(not answers, f"the cancelled call was answered: {answers}")
+    expect(not answers, f"the cancelled call was answered: {answers}")
     if not row.modern:
         told = [message for message in tap.requests if message.get("method") == "notifications/cancelled"]
-        _expect([message["params"]["requestId"] for message in told] == [id], f"cancelled {told}, not {id}")
+        expect([message["params"]["requestId"] for message in told] == [id], f"cancelled {told}, not {id}")
 
 
 async def _ask(row: Row, driver: Driver, tap: Tap | PipeTap, served: Served, token: str) -> None:
     """The client asks its user by its own means, who agrees."""
     observed = await driver.observe("ask", tap.url, token)
-    _expect(len(observed["asked"]) == 1, f"the user was asked {len(observed['asked'])} times: {observed}")
-    _expect(token in observed["asked"][0], f"the question does not show the arguments: {observed}")
-    _expect(observed["structured"] == {"token": token} and not observed["failed"], f"the call came to {observed}")
+    expect(len(observed["asked"]) == 1, f"the user was asked {len(observed['asked'])} times: {observed}")
+    expect(token in observed["asked"][0], f"the question does not show the arguments: {observed}")
+    expect(observed["structured"] == {"token": token} and not observed["failed"], f"the call came to {observed}")
     ran = [sent for sent in served.backend.requests if sent.method == "agree" and sent.params == {"token": token}]
-    _expect(len(ran) == 1, f"the tool ran {len(ran)} times")
+    expect(len(ran) == 1, f"the tool ran {len(ran)} times")
     if not row.modern:
         asked = [message for message in tap.responses if message.get("method") == "elicitation/create"]
-        _expect(len(asked) == 1, f"there were {len(asked)} questions on the wire")
+        expect(len(asked) == 1, f"there were {len(asked)} questions on the wire")
 
 
 async def _killed(row: Row, driver: Driver, tap: Tap, served: Served, token: str) -> None:
@@ -140,7 +140,7 @@ async def _killed(row: Row, driver: Driver, tap: Tap, served: Served, token: str
         for end in ends:
             end.cancel()
         await asyncio.gather(*ends, return_exceptions=True)
-    _expect(call.answered.is_set(), "the backend's call did not run to its end: its connection was closed")
+    expect(call.answered.is_set(), "the backend's call did not run to its end: its connection was closed")
 
 
 def _is_slow(message: Mapping[str, Any]) -> bool:
@@ -151,7 +151,7 @@ async def _round_trip(served: Served) -> None:
     body = {"name": "add", "arguments": {"a": 2, "b": 3}}
     url = f"http://127.0.0.1:{served.port}/mcp/tools/invoke"
     async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
-        _expect((await response.json()) == {"result": {"sum": 5}}, f"the gateway answers {response.status} afterwards")
+        expect((await response.json()) == {"result": {"sum": 5}}, f"the gateway answers {response.status} afterwards")
 
 
 async def _within(otherwise: str, event: Awaitable[Any]) -> None:

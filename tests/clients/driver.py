@@ -30,10 +30,10 @@ class Driver:
         self._log = scratch / f"{row.name.replace(' ', '-')}.log"
         self._process: asyncio.subprocess.Process | None = None
 
-    async def observe(self, scenario: str, url: str | list[str], token: str) -> dict[str, Any]:
-        """What the client saw. Raises :class:`Failed` where it failed,
-        :class:`~tests.clients.environments.ClientMissing` where it cannot be installed."""
-        process = await self.order(scenario, url, token)
+    async def observe(self, scenario: str, url: str | list[str], token: str, **more: Any) -> dict[str, Any]:
+        """What the client saw. ``more`` is for agent frameworks: ``tool`` and ``arguments``. Raises :class:`Failed`
+        where it failed, :class:`~tests.clients.environments.ClientMissing` where it cannot be installed."""
+        process = await self.order(scenario, url, token, **more)
         assert process.stdout is not None
         try:
             async with asyncio.timeout(PATIENCE):
@@ -48,13 +48,13 @@ class Driver:
             raise Failed(f"the client failed:\n{observed['failure']}\n{self._output()}")
         return observed
 
-    async def order(self, scenario: str, url: str | list[str], token: str) -> asyncio.subprocess.Process:
+    async def order(self, scenario: str, url: str | list[str], token: str, **more: Any) -> asyncio.subprocess.Process:
         """Begin a scenario, and do not wait for what comes of it."""
         process = self._process
         if process is None or process.returncode is not None:
             process = self._process = await self._start()
         assert process.stdin is not None
-        process.stdin.write(json.dumps({"scenario": scenario, "url": url, "token": token}).encode() + b"\n")
+        process.stdin.write(json.dumps({"scenario": scenario, "url": url, "token": token, **more}).encode() + b"\n")
         await process.stdin.drain()
         return process
 

@@ -44,7 +44,8 @@ def own_python(name: str) -> str:
         _tell(remedy)
         shutil.rmtree(environment, ignore_errors=True)
         _run(remedy, sys.executable, "-m", "venv", environment)
-        pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        # Most of what a framework brings is never imported, so none of it is compiled ahead.
+        pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
         _run(remedy, python, *pip, "--requirement", requirements)
         stamp.write_text(wanted)
     return str(python)

@@ -41,7 +41,12 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.client} {self.era}"
+        return f"{self.client} {self.era}".rstrip()
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The columns of its table."""
+        return CAPABILITIES
 
     def command(self) -> tuple[str, ...]:
         """The driver's command line. Raises :class:`~tests.clients.environments.ClientMissing`."""

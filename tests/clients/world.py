@@ -1,24 +1,28 @@
 """What the clients meet: three gateways, each a process of its own, before two backends in this one.
 
 ``whole`` has all tools on one page, ``paged`` two on a page, and ``changing`` one whose backend's listing grows. The
-third has a backend of its own, so that the others' tools are known.
+third has a backend of its own, so that the others' tools are known. Agent frameworks also meet large listings.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from tests.clients.backend import Backend
 from tests.program import Program
+from tests.reach.launch import kodi
+from tests.services.launch import NODE_PROJECT
 
 PAGE: Final = 2
 """Tools on a page of the gateway ``paged``."""
+_ETHEREUM: Final = NODE_PROJECT / "node_modules" / "@metamask" / "api-specs" / "dist" / "build" / "openrpc.json"
 
 
 @dataclass(frozen=True)
@@ -32,17 +36,24 @@ class Served:
 
 @dataclass(frozen=True)
 class World:
-    """``scratch`` is a folder for whatever clients write."""
+    """``scratch`` is a folder for whatever clients write. ``large`` are ports of gateways before large listings:
+
+    - ``kodi``, ``ethereum``: all tools are listed
+    - ``wanted``: Kodi with default settings
+    - ``search``: Kodi with tool search
+    """
 
     whole: Served
     paged: Served
     changing: Served
     scratch: Path
+    large: Mapping[str, int] = field(default_factory=dict)
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
-    """The world, until the end of the block."""
+async def world(large: bool = False) -> AsyncIterator[World]:
+    """The world, until the end of the block. Raises :class:`~tests.services.process.ServiceMissing` where it shall have
+    large listings, and Kodi is not installed."""
     with tempfile.TemporaryDirectory(prefix="mcp-clients-") as name:
         folder = Path(name)
         async with (
@@ -51,25 +62,53 @@ async def world() -> AsyncIterator[World]:
             _gateway(folder / "whole.yaml", still) as whole,
             _gateway(folder / "paged.yaml", still, page_size=PAGE) as paged,
             _gateway(folder / "changing.yaml", growing, ttl="100ms") as changing,
+            AsyncExitStack() as stack,
         ):
-            yield World(whole, paged, changing, folder)
+            ports = await stack.enter_async_context(_large(folder)) if large else {}
+            yield World(whole, paged, changing, folder, ports)
+
+
+@asynccontextmanager
+async def _large(folder: Path) -> AsyncIterator[Mapping[str, int]]:
+    service = kodi()
+    async with AsyncExitStack() as stack:
+        stack.callback(service.close)
+        await asyncio.to_thread(service.start)
+        listing = {"listing": {"dialect": "static", "file": str(_ETHEREUM)}}
+        gateways: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+            "kodi": ({"url": service.url}, {"search": False}),
+            "ethereum": ({"url": service.url, **listing}, {"search": False}),
+            "wanted": ({"url": service.url}, {}),
+            "search": ({"url": service.url}, {"search": True}),
+        }
+        yield {
+            name: await stack.enter_async_context(_running(folder / f"{name}.yaml", backend, catalog))
+            for name, (backend, catalog) in gateways.items()
+        }
 
 
 @asynccontextmanager
 async def _gateway(file: Path, backend: Backend, **catalog: Any) -> AsyncIterator[Served]:
-    """``serve`` with a configuration file, once it has listed."""
-    _configure(file, backend.url, catalog)
+    overrides = {"tools": {"agree": {"confirm": True}}}
+    async with _running(file, {"url": backend.url}, overrides | catalog) as port:
+        yield Served(port, file, backend)
+
+
+@asynccontextmanager
+async def _running(file: Path, backend: Mapping[str, Any], catalog: Mapping[str, Any]) -> AsyncIterator[int]:
+    """The port of ``serve`` with a configuration file, once it has listed."""
+    _configure(file, backend, catalog)
     async with Program("serve", "--config", str(file)) as program:
         await program.logged("listing refreshed")
-        yield Served((await program.logged("gateway started"))["port"], file, backend)
+        yield (await program.logged("gateway started"))["port"]
 
 
-def _configure(file: Path, url: str, catalog: Mapping[str, Any]) -> None:
+def _configure(file: Path, backend: Mapping[str, Any], catalog: Mapping[str, Any]) -> None:
     knobs = {
         "server": {"port": 0, "admin_port": 0, "shutdown_timeout": "1s"},
-        "backend": {"url": url},
+        "backend": backend,
         "auth": {"mode": "off"},
-        "catalog": {"tools": {"agree": {"confirm": True}}, **catalog},
+        "catalog": catalog,
         "limits": {"discovery": "100000/minute", "invocation": "100000/minute", "concurrent": 1000},
         "mcp": {"heartbeat": "1s"},
     }

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from gateway.catalog.pins import pin_of
 from gateway.mcp.content import ToolProjector
@@ -57,6 +58,27 @@ def test_models_are_shown_no_closed_object_and_other_clients_the_services_own_wo
     expected = schema if style is NameStyle.MCP else nested(OPEN)
     assert (shown["inputSchema"], shown["outputSchema"]) == (expected, expected)
     assert tool.checked_schema["additionalProperties"] is False, "the check refuses others all the same"
+
+
+@pytest.mark.parametrize(
+    ("listed", "shown"),
+    [
+        ({"type": "object", "additionalProperties": True}, {"type": "object"}),
+        ({"items": True, "uniqueItems": True}, {"items": {}, "uniqueItems": True}),
+        ({"prefixItems": [{}, True], "items": False}, {"prefixItems": [{}, {}], "items": {"not": {}}}),
+        ({"anyOf": [True, False, {"not": True}]}, {"anyOf": [{}, {"not": {}}, {"not": {}}]}),
+        ({"$ref": "#/$defs/any", "$defs": {"any": True}}, {"$ref": "#/$defs/any", "$defs": {"any": {}}}),
+        ({"additionalProperties": True, "unevaluatedProperties": False},
+         {"additionalProperties": {}, "unevaluatedProperties": {"not": {}}}),
+    ],
+)  # fmt: skip
+def test_models_are_shown_no_boolean_in_place_of_a_schema(listed: dict[str, Any], shown: dict[str, Any]) -> None:
+    tool = Tool("t", "t", "", {"type": "object", "properties": {"a": listed}}, Binding("t", Structure.BY_NAME))
+    assert ToolProjector(name_style=NameStyle.MCP).project(tool)["inputSchema"]["properties"]["a"] == listed
+    assert ToolProjector().project(tool)["inputSchema"]["properties"]["a"] == shown
+    check, check_shown = Draft202012Validator(listed), Draft202012Validator(shown)
+    for value in ({}, {"b": 1}, [], [1], [1, 2, 3], "text", None):
+        assert check.is_valid(value) == check_shown.is_valid(value), value
 
 
 @pytest.mark.parametrize("style", NameStyle)

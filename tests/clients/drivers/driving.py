@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 PATIENCE = 120.0
@@ -26,12 +27,14 @@ PATIENCE = 120.0
 @dataclass(frozen=True)
 class Order:
     """``token`` names what this order adds to the backend: a call of ``slow``, or a tool. Over standard input and
-    output, ``url`` is the command that the client starts."""
+    output, ``url`` is the command that the client starts. ``tool`` and ``arguments`` are for agent frameworks."""
 
     era: str
     scenario: str
     url: str | list[str]
     token: str
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 Observed: TypeAlias = dict[str, Any]
@@ -39,15 +42,17 @@ Scenario: TypeAlias = Callable[[Order], Awaitable[Observed]]
 
 
 def drive(scenarios: Mapping[str, Scenario]) -> None:
-    """Answer orders until standard input ends."""
+    """Answer orders until standard input ends. What a library prints goes to standard error."""
     era = sys.argv[1]
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
         order = Order(era, **json.loads(line))
         try:
             observed = asyncio.run(_bounded(scenarios[order.scenario], order))
         except BaseException:  # also groups of exceptions, and what a library makes of its own cancellation
             observed = {"failure": traceback.format_exc()}
-        print(json.dumps(observed), flush=True)
+        print(json.dumps(observed, default=str), file=answers, flush=True)
 
 
 async def _bounded(scenario: Scenario, order: Order) -> Observed:
