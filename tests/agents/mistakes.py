@@ -67,7 +67,7 @@ def _without_required(schema: Mapping[str, Any], right: Arguments) -> Iterator[t
 def _texts_for_numbers(_: Mapping[str, Any], right: Arguments) -> Iterator[tuple[Place, Arguments]]:
     for place, value in _leaves(right):
         if isinstance(value, int | float) and not isinstance(value, bool):
-            yield place, _with(right, place, str(value))
+            yield place, with_value(right, place, str(value))
 
 
 def _with_extra(_: Mapping[str, Any], right: Arguments) -> Iterator[tuple[Place, Arguments]]:
@@ -86,8 +86,8 @@ def _nulls(schema: Mapping[str, Any], right: Arguments) -> Iterator[tuple[Place,
 def _wrong_labels(_: Mapping[str, Any], right: Arguments) -> Iterator[tuple[Place, Arguments]]:
     for place, value in _leaves(right):
         if isinstance(value, str):
-            yield place, _with(right, place, value.capitalize())
-            yield place, _with(right, place, value + "s")
+            yield place, with_value(right, place, value.capitalize())
+            yield place, with_value(right, place, value + "s")
 
 
 def _json_texts(_: Mapping[str, Any], right: Arguments) -> Iterator[tuple[Place, Arguments]]:
@@ -132,7 +132,8 @@ def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
         yield from _leaves(child, (*place, key))
 
 
-def _with(arguments: Arguments, place: Place, value: Any) -> Arguments:
+def with_value(arguments: Arguments, place: Place, value: Any) -> Arguments:
+    """Return arguments with another value at a place."""
     changed: Any = copy.deepcopy(dict(arguments))
     holder = changed
     for key in place[:-1]:
