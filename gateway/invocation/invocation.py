@@ -113,8 +113,9 @@ class Invocation:
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """Return a tool of the caller's view by its name or its method's. ``patience`` is the longest wait in seconds
         where no listing is cached. Raise :class:`UnknownTool`, :class:`~gateway.errors.CatalogUnavailable`."""
-        builtin = self._builtin.get(name)
-        tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name, patience)
+        if (builtin := self._builtin.get(name)) and await builtin.is_offered(caller):
+            return builtin.tool
+        tool = await self._discovery.find_tool(caller, name, patience)
         if tool is None:
             raise await self._unknown_tool(caller, name)
         return tool
@@ -152,6 +153,8 @@ class Invocation:
         tool = builtin.tool if builtin else self._discovery.find_fresh_tool(caller, name)
         if (tool is None or builtin is not None) and self._discovery.would_list(caller):
             await self._listings.spend(caller)  # as if the caller asked for it: views are many, by tokens' scopes
+        if builtin is not None and not await builtin.is_offered(caller):
+            builtin = tool = None
         tool = tool or await self._discovery.find_tool(caller, name)
         if tool is None:
             raise await self._unknown_tool(caller, name)
@@ -313,12 +316,11 @@ def _usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:
 
 def _noted(outcome: Outcome) -> Outcome:
     """Return an outcome, and note why it is no success."""
-    value = outcome.value
     if outcome.fault is not None:
         RECORD.get().note_outcome(outcome.fault.slug)
     elif outcome.input_request is not None:
         RECORD.get().note_outcome(InputRequired.slug)
-    elif outcome.tool.returns_blocks and isinstance(value, dict) and value.get("isError") is True:
+    elif outcome.tool.returns_blocks and isinstance(outcome.value, dict) and outcome.value.get("isError") is True:
         RECORD.get().note_outcome(TOOL_ERROR)
     return outcome
 
@@ -326,9 +328,8 @@ def _noted(outcome: Outcome) -> Outcome:
 def _mismatch(faults: str, result: Any) -> ResultMismatch:
     """Return the fault of a result that breaks its schema, with the result: a repeated call could have effects."""
     text = result if isinstance(result, str) else jsonrpc.encode(result).decode()
-    return ResultMismatch(
-        f"The call ran; its result breaks the listed output schema: {faults}\n\n{excerpt(text, MAX_BROKEN_RESULT)}"
-    )
+    said = f"The call ran; its result breaks the listed output schema: {faults}"
+    return ResultMismatch(f"{said}\n\n{excerpt(text, MAX_BROKEN_RESULT)}")
 
 
 def _check_surface(tool: Tool) -> None:

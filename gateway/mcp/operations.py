@@ -14,7 +14,7 @@ from gateway.auth.access import Access
 from gateway.catalog.pages import PageCache, Projector
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
-from gateway.discovery.tool_search import SEARCH_CATALOG
+from gateway.discovery.tool_search import ToolSearch
 from gateway.errors import InvalidCursor
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import Raw
@@ -103,6 +103,7 @@ class Operations:
         budget: Budget,
         cursors: Cursors,
         settings: CatalogSettings,
+        search: ToolSearch,
         introduction: Introduction,
         subscriptions: Subscriptions,
         streams: StreamLimit,
@@ -122,6 +123,7 @@ class Operations:
         self._budget = budget
         self._cursors = cursors
         self._settings = settings
+        self._search = search
         self._introduction = introduction
 
     def server_info(self, caller: Caller) -> ServerInfo:
@@ -160,8 +162,7 @@ class Operations:
             after = await self._cursors.follow(cursor, caller)
         catalog = await self.discovery.catalog(caller, patience)
         catalog = self._access.visible_catalog(caller, catalog)
-        if self._settings.search:
-            catalog = SEARCH_CATALOG
+        catalog = self._search.listed(catalog, self._settings.search)
         page = await self._pages.get_page(catalog, projector, after, size or self._settings.page_size)
         return ToolPage(
             page.tools,

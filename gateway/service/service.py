@@ -287,7 +287,7 @@ class Service:
             budget=CallBudget(self._store, self.settings.limits.invocation),
             listings=self._listings,
             concurrency=self._mount.concurrency,
-            builtin=builtin_tools(learned.search, self._visible, name_style) if knobs.search else {},
+            builtin=builtin_tools(learned.search, self._visible, name_style, knobs.search),
             name_style=name_style,
         )
 
@@ -307,7 +307,7 @@ class Service:
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         shared = operations.Operations(
             discovery=self.discovery, pages=self._pages, budget=self._listings,
-            cursors=operations.Cursors(self._keys, next_pages), settings=settings.catalog,
+            cursors=operations.Cursors(self._keys, next_pages), settings=settings.catalog, search=self.learned.search,
             introduction=operations.Introduction(settings.mcp.server, SERVER_NAME, __version__),
             subscriptions=mount.subscriptions, streams=mount.streams, heartbeat=settings.mcp.heartbeat,
             access=self.access, max_response=settings.backend.max_response,
@@ -339,7 +339,7 @@ class Service:
         knobs = self.settings.catalog
         name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names) if knobs.search else catalog.names)
         shared = self.discovery.current(SHARED) if self._modes.lists_per_caller else catalog
-        catalog = SEARCH_CATALOG if knobs.search else catalog
+        catalog = self.learned.search.listed(catalog, knobs.search)
         projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]
         self._pages.prepare_first_pages(catalog, projectors, knobs.page_size)
         rest = RestProjector(self.access, shared, mount=self.settings.mount)

@@ -7,7 +7,7 @@ strangers stay texts: templates escape all. jinja2 is imported when a page is as
 import base64
 import hashlib
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -19,6 +19,7 @@ from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.catalog.curation import Curation, left_out
 from gateway.diagnosis.access import TokenReport
+from gateway.discovery.tool_index import group_of, groups_of
 from gateway.discovery.tool_search import ToolSearch
 from gateway.errors import GatewayError, InvalidArguments, InvalidRequest, Unauthorized
 from gateway.http_server.response import Response
@@ -32,7 +33,7 @@ from gateway.text import excerpt, printable
 from gateway.web.clients import CLIENTS, KEY_VARIABLE, NotAdded
 from gateway.web.exchange import Exchange
 from gateway.web.rest import PATIENCE
-from gateway.web.tool_facts import group_of, groups_of, rows_of_arguments, ways_of_calling
+from gateway.web.tool_facts import rows_of_arguments, ways_of_calling
 
 PAGE: Final = "page"
 STATIC: Final = "/static/"
@@ -154,8 +155,8 @@ class ServicePage:
         catalog, refusal = await self._visible(exchange.caller)
         query = exchange.request.query
         words, group = query.get("q", "")[:500], query.get("group", "")[:200]
-        tools: Sequence[Tool] = await self.search.rank(catalog, words) if words.strip() else catalog.tools
-        groups = groups_of(catalog)
+        tools = await self.search.rank(catalog, words) if words.strip() else sorted(catalog.tools, key=group_of)
+        groups = groups_of(catalog.tools)
         if group:
             tools = [tool for tool in tools if group_of(tool) == group]
         number = int(query.get("page", "1")) if query.get("page", "1")[:5].isdecimal() else 1
@@ -169,7 +170,7 @@ class ServicePage:
             exchange, "service.html", connect=self._connect(exchange), refusal=refusal, rows=rows,
             total=len(catalog.tools), found=len(tools), words=words, group=group, groups=groups[:60],
             number=number, pages=pages,
-            searches=self.settings.catalog.search,
+            searches=self.search.replaces(catalog, self.settings.catalog.search),
             left_out=left_out(catalog, self.settings.catalog, self.settings.name) if self._is_local else [],
         )  # fmt: skip
 
