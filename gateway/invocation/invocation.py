@@ -19,6 +19,7 @@ from gateway.auth.access import Access
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.tool_search import BuiltinTool
 from gateway.errors import (
+    BackendError,
     CapabilityRequired,
     ConfirmationRequired,
     InputRequired,
@@ -34,7 +35,7 @@ from gateway.invocation.input_requests import InputRequests, require_capabilitie
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
-from gateway.schema.validation import TOO_LARGE, ValidatorCache, repair_arguments
+from gateway.schema.validation import TOO_LARGE, ValidatorCache, note_nulls, repair_arguments
 from gateway.telemetry import audit
 from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.record import RECORD, TOOL_ERROR
@@ -56,7 +57,7 @@ class Call(Struct):
 
     Where the client named ``call_tool``, ``tool`` is the tool that its arguments name. ``arguments`` are those of
     ``tool``. ``fault`` says why it will not be made, where that is known before :meth:`execute`. ``headers`` are for
-    the response: they tell what the caller has left of its calls.
+    the response: they tell what the caller has left of its calls. ``sent`` are the arguments as they came.
     """
 
     caller: Caller
@@ -66,6 +67,7 @@ class Call(Struct):
     fault: ToolFault | None
     headers: Mapping[str, str]
     _execute: Callable[[Call, bool], Coroutine[Any, Any, Outcome]]
+    sent: Mapping[str, Any]
 
     def execute(self, *, answer_started: bool = False) -> Coroutine[Any, Any, Outcome]:
         """Check the arguments, call the backend once, check the result. A failed call is the outcome's ``fault``.
@@ -167,11 +169,12 @@ class Invocation:
         if state is None:
             quota = await self._budget.spend(caller, tool)
             if quota.wait:
-                return Call(caller, tool, {}, extras, quota.fault, quota.headers, self._execute)
+                return Call(caller, tool, {}, extras, quota.fault, quota.headers, self._execute, {})
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
             target, call_arguments = await self._target(caller, builtin, call_arguments)
             record.tool = target.name
+        sent = call_arguments
         if None in call_arguments.values() and not as_sent:
             call_arguments = repair_arguments(target, call_arguments, self._validators)
         if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
@@ -183,7 +186,7 @@ class Invocation:
         fault = quota.fault if quota is not None and quota.wait else None
         record.ran = fault is None
         headers = _NO_HEADERS if quota is None else quota.headers
-        return Call(caller, target, call_arguments, extras, fault, headers, self._execute)
+        return Call(caller, target, call_arguments, extras, fault, headers, self._execute, sent)
 
     async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the faults of a call's arguments, or the method and params that it would send, before credentials. It
@@ -235,6 +238,8 @@ class Invocation:
                 self._check_result(tool, value)
                 return Outcome(tool, value)
             except ToolFault as fault:
+                if isinstance(fault, BackendError):
+                    fault.message += note_nulls(tool, call.sent, call.arguments)
                 if isinstance(fault, ResultMismatch):  # later listings show the tool without the schema
                     await self._discovery.drop_output_schema(tool)
                 return _noted(Outcome(tool, fault=fault))
