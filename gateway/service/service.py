@@ -28,7 +28,7 @@ from gateway.diagnosis.no_listing import known_diagnosis
 from gateway.diagnosis.trouble import Trouble
 from gateway.discovery import shared_listing, subscriptions
 from gateway.discovery.discovery import Discovery
-from gateway.discovery.tool_search import SEARCH_CATALOG, builtin_tools
+from gateway.discovery.tool_search import builtin_tools
 from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
@@ -337,13 +337,13 @@ class Service:
     def _prepare_pages(self, catalog: Catalog) -> None:
         """Render the first pages of a catalog before a client asks for them, and name its tools in the metrics."""
         knobs = self.settings.catalog
-        name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names) if knobs.search else catalog.names)
+        listed = self.learned.search.listed(catalog, knobs.search)
+        name_tools(self.name, catalog.names if listed is catalog else (*listed.names, *catalog.names))
         shared = self.discovery.current(SHARED) if self._modes.lists_per_caller else catalog
-        catalog = self.learned.search.listed(catalog, knobs.search)
         projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]
-        self._pages.prepare_first_pages(catalog, projectors, knobs.page_size)
+        self._pages.prepare_first_pages(listed, projectors, knobs.page_size)
         rest = RestProjector(self.access, shared, mount=self.settings.mount)
-        self._pages.prepare_first_pages(catalog, (rest,), _rest_page_size(self.settings))
+        self._pages.prepare_first_pages(listed, (rest,), _rest_page_size(self.settings))
 
 
 def _rest_page_size(settings: ServiceSettings) -> int:

@@ -111,7 +111,7 @@ class ToolOverride(Section):
 class SearchAbove(Document):
     """The size of a list from which on tool search takes its place."""
 
-    above: int = knob(..., "Tokens, of four characters each.", ge=0)
+    above: int = knob(..., "Tokens, of four characters each.")
 
 
 class CatalogSettings(Section):
@@ -162,6 +162,14 @@ class CatalogSettings(Section):
     tools: dict[str, ToolOverride] = knob(
         dict, "Overrides by method name or pattern (node.*). Of several that match, later ones win."
     )
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _check_search(cls, search: Any) -> Any:
+        above = search.get("above") if isinstance(search, dict) and len(search) == 1 else None
+        if isinstance(search, bool | SearchAbove) or (type(above) is int and above >= 0):
+            return search
+        raise ValueError("must be true, false or {above: 20000}, a number of tokens")
 
     def secrets(self) -> Iterator[str]:
         """Yield the texts in the values of hidden arguments: no caller may see them."""
