@@ -15,7 +15,7 @@ from tests.agents.mistakes import Place, Try, with_value, wrong_tries
 from tests.agents.questions import Question
 from tests.front import Called, Front, front
 
-_QUIET: Final = "telemetry.log.level=error"
+QUIET: Final = "telemetry.log.level=error"
 _FIRST: Final = 5
 _READ: Final = ("name", "description", "inputSchema")
 """What of a tool a model is given."""
@@ -66,7 +66,7 @@ def tokens_of_tools(tools: Mapping[str, Mapping[str, Any]]) -> int:
 async def measure(name: str, listing: Listing, questions: Sequence[Question]) -> Measured:
     """Start the service, ask everything, and stop it."""
     with listing.start() as service:
-        knobs = (_QUIET, *listing.settings)
+        knobs = (QUIET, *listing.settings)
         async with front(service.url, "catalog.search=false", *knobs) as gateway:
             tools = await gateway.tools()
         async with front(service.url, "catalog.search=true", *knobs) as gateway:
@@ -109,7 +109,7 @@ async def _fault(gateway: Front, question: Question, tools: Mapping[str, Any], *
     if not question.is_called:
         return ""
     called = await _called(gateway, question.name, question.arguments, searches=searches)
-    return "" if _is_right(question, called) else called.text
+    return "" if is_right(question, called) else called.text
 
 
 async def _tries(
@@ -124,10 +124,10 @@ async def _tries(
             return validator.is_valid(with_value(question.arguments, wrong.place, value))
 
         called = await _called(gateway, wrong.tool, wrong.arguments, searches=searches)
-        text = _text(called)
+        text = call_text(called)
         right = _value_at(question.arguments, wrong.place)
         mended = is_mended(read_repair(text), wrong, question.name, right, accepts)
-        judged.append(Judged(wrong, mended or _is_right(question, called), text))
+        judged.append(Judged(wrong, mended or is_right(question, called), text))
     return tuple(judged)
 
 
@@ -137,15 +137,20 @@ async def _called(gateway: Front, name: str, arguments: Mapping[str, Any], *, se
     return await gateway.call("modern", name, arguments)
 
 
-def _is_right(question: Question, called: Called) -> bool:
-    return "error" not in called.body and not called.failed and question.is_answered_by(called.value)
+def is_right(question: Question, called: Called) -> bool:
+    """Return whether a call answered a question."""
+    return not call_failed(called) and question.is_answered_by(called.value)
 
 
-def _text(called: Called) -> str:
-    """Return what a model is shown of a call that failed."""
+def call_failed(called: Called) -> bool:
+    return "error" in called.body or called.failed
+
+
+def call_text(called: Called) -> str:
+    """Return what a model is shown of a call."""
     if "error" in called.body:
         return str(called.body["error"]["message"])
-    return called.message if called.failed else ""
+    return "\n".join(block.get("text", "") for block in called.result["content"])
 
 
 def _value_at(value: Any, place: Place) -> Any:

@@ -8,7 +8,10 @@ from typing import Final
 
 from tests.agents.measure import Asked, Judged, Measured
 from tests.agents.mistakes import MISTAKES
+from tests.agents.model import Talk
 
+BEGIN: Final = "<!-- make agents writes these tables -->\n"
+END: Final = "<!-- up to here -->"
 MIN_FOUND: Final = 50
 MIN_FOUND_TRYTON: Final = 11
 MIN_TRIES: Final = 250
@@ -37,6 +40,24 @@ def table(rows: Sequence[Measured]) -> str:
             for mistake in MISTAKES
         ),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def with_table(page: str, figures: str) -> str:
+    """Return the page with these tables in place of those that it has."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{begin}\n{figures}{end}{after}"
+
+
+def table_of_talks(talks: Sequence[Talk]) -> str:
+    """Return a table of what a model answered."""
+    lines = ["| listing | answered rightly | calls for each | tokens of prompts for each |", "|---|---|---|---|"]
+    for name in dict.fromkeys(talk.question.listing for talk in talks):
+        own = [talk for talk in talks if talk.question.listing == name]
+        right = sum(talk.is_right for talk in own)
+        calls, tokens = sum(talk.calls for talk in own) / len(own), sum(talk.tokens for talk in own) // len(own)
+        lines.append(f"| {name.capitalize()} | {right} of {len(own)} | {calls:.1f} | {tokens:,} |")
     return "\n".join(lines) + "\n"
 
 

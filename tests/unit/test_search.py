@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ METHODS = {
 }
 
 
-async def catalog_of(methods: dict[str, tuple[str, tuple[str, ...]]]) -> Catalog:
+async def catalog_of(methods: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
     listed = (
         Method(name, "static", description=text, parameters=tuple(Parameter(key) for key in parameters))
         for name, (text, parameters) in methods.items()

@@ -52,9 +52,8 @@ async def test_tools_and_groups_are_at_most_as_many_as_asked_for(models: Catalog
 
 
 async def test_of_a_small_group_three_tools_are_shown(models: Catalog) -> None:
-    small = await catalog_of({f"menu.{word}_page": ("", ()) for word in ("open", "close", "hide", "turn")} | {
-        f"page.n{n}": ("", ()) for n in range(9)
-    })  # fmt: skip
+    names = (*(f"menu.{word}_page" for word in ("open", "close", "hide", "turn")), *(f"page.n{n}" for n in range(9)))
+    small = await catalog_of(dict.fromkeys(names, ("", ("params",))))
     found = await shown(small, "menu page", 5)
     assert [name for name in found["tools"] if name.startswith("menu")] == [
         "menu.close_page",
@@ -120,7 +119,8 @@ async def test_a_group_is_what_stands_before_the_last_separator_and_no_verb(name
 
 async def test_a_group_of_most_tools_and_one_of_few_are_none(models: Catalog) -> None:
     assert [name for name, _ in groups_of(models.tools)] == [*sorted(MODELS), "menu"]
-    of_one = await catalog_of({f"eth_n{n}": ("", ()) for n in range(9)} | {"web3_a": ("", ()), "web3_b": ("", ())})
+    names = (*(f"eth_n{n}" for n in range(9)), "web3_a", "web3_b")
+    of_one = await catalog_of(dict.fromkeys(names, ("", ())))
     assert groups_of(of_one.tools) == []
 
 
