@@ -114,6 +114,8 @@ class ToolIndex:
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = tools
+        self.groups: Mapping[str, int] = {}
+        """Their groups, and how many tools each has."""
         self._postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         self._lengths: list[float] = []
         self._average = 1.0
@@ -131,6 +133,7 @@ class ToolIndex:
             for word, weight in words.items():
                 index._postings[word].append((number, weight))
             await turns.give()
+        index.groups = dict(groups_of(collected))
         index._vocabulary = sorted(index._postings)
         index._backwards = sorted(word[::-1] for word in index._postings)
         index._average = sum(index._lengths) / len(index._lengths) if index._lengths else 1.0

@@ -32,6 +32,8 @@ _OF_A_GROUP: Final = 3
 """Tools that a result shows of a smaller group."""
 _NAMED: Final = 30
 """Tools that the line of a group names, the best ones first."""
+_LOOKED_AT: Final = 1000
+"""Matches of which a result is made."""
 _GROUPS: Final = 20
 """Groups that the description names, the largest ones."""
 _ABOUT: Final = (
@@ -122,7 +124,6 @@ class ToolSearch:
         self._indexes: LRUCache[str, ToolIndex] = LRUCache(_INDEXES)
         self._builds = SingleFlight[str, ToolIndex]()
         self._large: LRUCache[tuple[str, int], bool] = LRUCache(_TOOLS)
-        self._listed: LRUCache[tuple[str, str], Catalog] = LRUCache(_INDEXES)
 
     def replaces(self, catalog: Catalog, knob: bool | SearchAbove) -> bool:
         """Return whether ``catalog.search`` has a caller listed the two tools in place of this catalog."""
@@ -138,22 +139,20 @@ class ToolSearch:
         """Return what a caller is listed of a catalog: all of it, or the two tools, whose description is made of it."""
         if not self.replaces(catalog, knob):
             return catalog
-        key = catalog.digest, catalog.service.title
-        if key not in self._listed:
-            about = _ABOUT.format(excerpt(catalog.service.title, 64) or "this service")
-            about = f"{about} {_groups_in_words(catalog.tools)}"
-            self._listed[key] = replace(SEARCH_CATALOG, tools=(CALL_TOOL, replace(SEARCH_TOOLS, description=about)))
-        return self._listed[key]
+        about = _ABOUT.format(excerpt(catalog.service.title, 64) or "this service")
+        about = f"{about} {_groups_in_words(catalog.tools)}"
+        return replace(SEARCH_CATALOG, tools=(CALL_TOOL, replace(SEARCH_TOOLS, description=about)))
 
     async def search(
         self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, name_style: NameStyle = NameStyle.LLM
     ) -> dict[str, Any]:
         """Return the result of ``search_tools``: the best matches, groups of further ones, and how many there are in
         all. Tools and groups are at most ``limit`` together."""
-        matches = await self.rank(catalog, query)
+        index = await self._index(catalog)
+        matches = index.rank(query)
         if not matches:
             return {"tools": [], "matches": 0, "hint": f"No tool has these words. {_groups_in_words(catalog.tools)}"}
-        shown, groups = _fold(matches, dict(groups_of(catalog.tools)), limit)
+        shown, groups = _fold(matches[:_LOOKED_AT], index.groups, limit)
         described: list[dict[str, Any]] = []
         size = 0
         for tool in shown:
@@ -170,10 +169,11 @@ class ToolSearch:
 
     async def rank(self, catalog: Catalog, query: str) -> list[Tool]:
         """Return all tools that match the query, the best first."""
+        return (await self._index(catalog)).rank(query)
+
+    async def _index(self, catalog: Catalog) -> ToolIndex:
         index = self._indexes.get(catalog.digest)
-        if index is None:
-            index = await self._builds.join(catalog.digest, lambda: self._build(catalog))
-        return index.rank(query)
+        return index or await self._builds.join(catalog.digest, lambda: self._build(catalog))
 
     async def _build(self, catalog: Catalog) -> ToolIndex:
         index = await ToolIndex.build((tool, self._words_of(tool)) for tool in catalog.tools)

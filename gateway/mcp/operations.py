@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cachetools import LRUCache
 from msgspec import Struct
 
 from gateway import jsonrpc
@@ -76,6 +77,8 @@ def _icon(icon: Icon) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
 
+_KEPT: Final = 1000
+"""Catalogs of which is known what is listed in their place."""
 _CURSOR_TTL: Final = 600.0
 """Seconds for which a cursor is good."""
 
@@ -124,6 +127,7 @@ class Operations:
         self._cursors = cursors
         self._settings = settings
         self._search = search
+        self._in_place: LRUCache[tuple[str, str], Catalog | None] = LRUCache(_KEPT)
         self._introduction = introduction
 
     def server_info(self, caller: Caller) -> ServerInfo:
@@ -162,7 +166,11 @@ class Operations:
             after = await self._cursors.follow(cursor, caller)
         catalog = await self.discovery.catalog(caller, patience)
         catalog = self._access.visible_catalog(caller, catalog)
-        catalog = self._search.listed(catalog, self._settings.search)
+        key = catalog.digest, catalog.service.title
+        if key not in self._in_place:
+            listed = self._search.listed(catalog, self._settings.search)
+            self._in_place[key] = None if listed is catalog else listed
+        catalog = self._in_place[key] or catalog
         page = await self._pages.get_page(catalog, projector, after, size or self._settings.page_size)
         return ToolPage(
             page.tools,

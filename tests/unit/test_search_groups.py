@@ -131,7 +131,7 @@ async def test_the_description_names_service_number_and_largest_groups(models: C
     assert "There are 145 tools, the largest groups of which are ir.cron (20), ir.lang (20)," in about.description
     (_, plain) = search.listed(models, True).tools
     assert "the tools of this service" in plain.description
-    assert search.listed(models, True) is search.listed(models, True)
+    assert search.listed(models, True).digest == search.listed(models, True).digest
 
 
 async def test_no_match_names_the_groups(models: Catalog) -> None:
