@@ -135,10 +135,10 @@ class ToolSearch:
             self._large[key] = any(size > knob.above * 4 for size in accumulate(map(len, texts)))
         return self._large[key]
 
-    def listed(self, catalog: Catalog, knob: bool | SearchAbove) -> Catalog:
-        """Return what a caller is listed of a catalog: all of it, or the two tools, whose description is made of it."""
+    def in_place(self, catalog: Catalog, knob: bool | SearchAbove) -> Catalog | None:
+        """Return the two tools if they are listed in place of a catalog, of which their description is made."""
         if not self.replaces(catalog, knob):
-            return catalog
+            return None
         about = _ABOUT.format(excerpt(catalog.service.title, 64) or "this service")
         about = f"{about} {_groups_in_words(catalog.tools)}"
         return replace(SEARCH_CATALOG, tools=(CALL_TOOL, replace(SEARCH_TOOLS, description=about)))

@@ -306,18 +306,16 @@ class Service:
         settings, mount = self.settings, self._mount
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         shared = operations.Operations(
-            discovery=self.discovery, pages=self._pages, budget=self._listings,
-            cursors=operations.Cursors(self._keys, next_pages), settings=settings.catalog, search=self.learned.search,
+            discovery=self.discovery, pages=self._pages, budget=self._listings, access=self.access,
+            cursors=operations.Cursors(self._keys, next_pages), page_size=settings.catalog.page_size,
+            searched=lambda catalog: self.learned.search.in_place(catalog, settings.catalog.search),
             introduction=operations.Introduction(settings.mcp.server, SERVER_NAME, __version__),
             subscriptions=mount.subscriptions, streams=mount.streams, heartbeat=settings.mcp.heartbeat,
-            access=self.access, max_response=settings.backend.max_response,
+            max_response=settings.backend.max_response,
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
-        metadata = (
-            build_resource_metadata(settings, scopes, SERVER_NAME, issuers)
-            if settings.auth.traits.needs_metadata
-            else None
-        )
+        needed = settings.auth.traits.needs_metadata
+        metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if needed else None
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
         page = None if settings.server.shown_page == "off" else ServicePage(
             settings=settings, operations=shared, invocation=self.invocation, access=self.access,
@@ -337,7 +335,7 @@ class Service:
     def _prepare_pages(self, catalog: Catalog) -> None:
         """Render the first pages of a catalog before a client asks for them, and name its tools in the metrics."""
         knobs = self.settings.catalog
-        listed = self.learned.search.listed(catalog, knobs.search)
+        listed = self.learned.search.in_place(catalog, knobs.search) or catalog
         name_tools(self.name, catalog.names if listed is catalog else (*listed.names, *catalog.names))
         shared = self.discovery.current(SHARED) if self._modes.lists_per_caller else catalog
         projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]

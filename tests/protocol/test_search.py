@@ -197,15 +197,16 @@ async def test_the_tools_have_routes_of_their_own(connect: Connect) -> None:
     assert answer.json["result"] == {"sum": 5}
 
 
+@pytest.mark.parametrize("knob", [ON, LARGE])
 async def test_a_reload_swaps_the_lists_and_listeners_hear_of_it(
-    start: Start, session: ClientSession, backend: ScriptedBackend
+    start: Start, session: ClientSession, backend: ScriptedBackend, knob: str
 ) -> None:
     gateway = await start()
     client = Client(session, gateway.port)
     async with client.listen({"toolsListChanged": True}) as stream:
         await stream.message()
         ground = [f"backend.url={backend.url}", "backend.listing.dialect=openrpc", "server.port=0"]
-        await gateway.reload(load_settings(None, [*ground, "server.admin_port=0", "auth.mode=off", ON], environ={}))
+        await gateway.reload(load_settings(None, [*ground, "server.admin_port=0", "auth.mode=off", knob], environ={}))
         async with asyncio.timeout(PATIENCE):
             assert (await stream.message())["method"] == "notifications/tools/list_changed"
         listed = await client.get("/mcp/tools/list")

@@ -124,14 +124,19 @@ async def test_a_group_of_most_tools_and_one_of_few_are_none(models: Catalog) ->
     assert groups_of(of_one.tools) == []
 
 
+def in_place(catalog: Catalog) -> Catalog:
+    shown = ToolSearch().in_place(catalog, True)
+    assert shown is not None
+    return shown
+
+
 async def test_the_description_names_service_number_and_largest_groups(models: Catalog) -> None:
-    search = ToolSearch()
-    (_, about) = search.listed(replace(models, service=ServiceInfo(title="Shop")), True).tools
+    (_, about) = in_place(replace(models, service=ServiceInfo(title="Shop"))).tools
     assert "Find the tools of Shop that fit" in about.description
     assert "There are 145 tools, the largest groups of which are ir.cron (20), ir.lang (20)," in about.description
-    (_, plain) = search.listed(models, True).tools
+    (_, plain) = in_place(models).tools
     assert "the tools of this service" in plain.description
-    assert search.listed(models, True).digest == search.listed(models, True).digest
+    assert in_place(models).digest == in_place(models).digest
 
 
 async def test_no_match_names_the_groups(models: Catalog) -> None:
@@ -144,8 +149,8 @@ async def test_search_replaces_lists_of_more_tokens_than_the_knob_says(models: C
     search, least = ToolSearch(), size // 4
     assert search.replaces(models, SearchAbove(above=least - 1))
     assert not search.replaces(models, SearchAbove(above=least + 1))
-    assert search.listed(models, SearchAbove(above=least + 1)) is models
-    assert search.listed(models, False) is models
+    assert search.in_place(models, SearchAbove(above=least + 1)) is None
+    assert search.in_place(models, False) is None
     assert search.replaces(models, SearchAbove(above=0))
 
 
