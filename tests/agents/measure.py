@@ -33,11 +33,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Asked:
-    """Hold what a question came to. ``rank`` is the wanted tool's in search, None where it is not among the first five.
-    ``tokens`` are read before the call with search. ``fault`` says why the right call was not answered rightly."""
+    """Hold what a question came to. ``rank`` is the wanted tool's in search, None where it is not among the first five;
+    ``is_whole`` says that it was found with its arguments, not as a name in the line of a group. ``tokens`` are read
+    before the call with search. ``fault`` says why the right call was not answered rightly."""
 
     question: Question
     rank: int | None
+    is_whole: bool
     tokens: int
     tries: tuple[Judged, ...]
     fault: str = ""
@@ -78,6 +80,7 @@ async def measure(name: str, listing: Listing, questions: Sequence[Question]) ->
                 Asked(
                     question,
                     rank_of(question, answer),
+                    question.name in [tool["name"] for tool in answer["tools"]],
                     listed + tokens_of(answer),
                     await _tries(gateway, question, tools, number, searches=searches),
                     await _fault(gateway, question, tools, searches=searches),

@@ -23,15 +23,16 @@ def table(rows: Sequence[Measured]) -> str:
     """Return the tables of docs/agents.md: one of the listings, and one of the mistakes."""
     asked = [one for row in rows for one in row.asked]
     lines = [
-        "| listing | tools | its list | with search, median | found in the first five | right after a wrong try |",
-        "|---|---|---|---|---|---|",
+        "| listing | tools | its list | with search, median | found in the first five | with its arguments "
+        "| right after a wrong try |",
+        "|---|---|---|---|---|---|---|",
         *(
             f"| {row.name.capitalize()} | {row.tools:,} | {row.tokens:,} tokens | {_tokens(row.asked):,} tokens "
-            f"| {_found(row.asked)} of {len(row.asked)} | {_right(_tries(row.asked))} |"
+            f"| {_found(row.asked)} of {len(row.asked)} | {_whole(row.asked)} | {_right(_tries(row.asked))} |"
             for row in rows
         ),
         f"| **all** | | | **{_tokens(asked):,} tokens** | **{_found(asked)} of {len(asked)}** "
-        f"| **{_right(_tries(asked))}** |",
+        f"| **{_whole(asked)}** | **{_right(_tries(asked))}** |",
         "",
         "| mistake | right after it |",
         "|---|---|",
@@ -99,6 +100,10 @@ def _tries(asked: Sequence[Asked]) -> list[Judged]:
 
 def _found(asked: Sequence[Asked]) -> int:
     return sum(one.rank is not None for one in asked)
+
+
+def _whole(asked: Sequence[Asked]) -> int:
+    return sum(one.is_whole for one in asked)
 
 
 def _right(tries: Sequence[Judged]) -> str:

@@ -18,7 +18,7 @@ QUESTIONS = read_questions()
 def figures(rank: int | None = 1, *, is_right: bool = True, tokens: int = 1000, fault: str = "") -> list[Measured]:
     """Return figures in which each question came to the same."""
     tries = tuple(Judged(Try(mistake, "t", {}), is_right, "no") for mistake in MISTAKES)
-    asked = [Asked(question, rank, tokens, tries, fault) for question in QUESTIONS]
+    asked = [Asked(question, rank, rank is not None, tokens, tries, fault) for question in QUESTIONS]
     return [
         Measured(name, 10, 20_000, False, tuple(one for one in asked if one.question.listing == name))
         for name in LISTINGS
