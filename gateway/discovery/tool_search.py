@@ -148,11 +148,10 @@ class ToolSearch:
     ) -> dict[str, Any]:
         """Return the result of ``search_tools``: the best matches, groups of further ones, and how many there are in
         all. Tools and groups are at most ``limit`` together."""
-        index = await self._index(catalog)
-        matches = index.rank(query)
+        matches = await self.rank(catalog, query)
         if not matches:
             return {"tools": [], "matches": 0, "hint": f"No tool has these words. {_groups_in_words(catalog.tools)}"}
-        shown, groups = _fold(matches[:_LOOKED_AT], index.groups, limit)
+        shown, groups = _fold(matches[:_LOOKED_AT], (await self._index(catalog)).groups, limit)
         described: list[dict[str, Any]] = []
         size = 0
         for tool in shown:
@@ -168,8 +167,10 @@ class ToolSearch:
         return result
 
     async def rank(self, catalog: Catalog, query: str) -> list[Tool]:
-        """Return all tools that match the query, the best first."""
-        return (await self._index(catalog)).rank(query)
+        """Return all tools that match the query, the best first: the one that it names, then those with its words."""
+        ranked = (await self._index(catalog)).rank(query)
+        named = catalog.by_name.get(query.strip())
+        return [named, *(tool for tool in ranked if tool is not named)] if named else ranked
 
     async def _index(self, catalog: Catalog) -> ToolIndex:
         index = self._indexes.get(catalog.digest)

@@ -45,6 +45,12 @@ async def test_of_a_large_group_one_tool_is_shown_and_a_line_names_the_others(mo
     assert {*found["tools"], *line["tools"]} == {f"ir.cron.{operation}" for operation in OPERATIONS}
 
 
+async def test_a_tool_that_is_named_comes_first(models: Catalog) -> None:
+    for tool in models.tools:
+        for name in (tool.name, f" {tool.name_for(NameStyle.LLM)} "):
+            assert (await shown(models, name))["tools"][0] == tool.name
+
+
 async def test_tools_and_groups_are_at_most_as_many_as_asked_for(models: Catalog) -> None:
     for limit in (1, 2, 5):
         found = await shown(models, "user group note language", limit)
