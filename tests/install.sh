@@ -10,7 +10,8 @@
 #        tests/install.sh PYTHON image        (what `make image` and `make lock` need, and nothing else)
 #        tests/install.sh PYTHON lint         (what `make lint-deploy` needs, likewise)
 #
-# With "reach" it also installs what only `make reach` starts: more of Debian's, tests/reach/python and tests/reach/node.
+# With "reach" it also installs what only `make reach` and `make agents` start: more of Debian's, tests/reach/python and
+# tests/reach/node.
 set -euo pipefail
 
 say() { echo "tests/install.sh: $*" >&2; }
