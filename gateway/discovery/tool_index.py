@@ -79,7 +79,7 @@ _SYNONYMS: Final = {
     for word in family.split()
 }
 """Services name the same few operations in many words: each word stands for the first of its family."""
-_COMPOUND: Final = re.compile(rf"({'|'.join(_SYNONYMS)})(\w{{3,}})")
+_COMPOUND: Final = re.compile(rf"({'|'.join(sorted(_SYNONYMS, key=len, reverse=True))})(\w{{3,}})")
 """A name without separators that begins with a verb, such as ``getbalance``."""
 
 
@@ -91,7 +91,8 @@ def word_weights(tool: Tool) -> Words:
         for word in words_of(text):
             words[word] += weight
     if parts := _COMPOUND.fullmatch(" ".join(words_of(tool.name))):
-        words |= dict.fromkeys(parts.groups(), _NAME)
+        for word in parts.groups():
+            words[word] += _NAME
     return dict(words)
 
 

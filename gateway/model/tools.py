@@ -264,9 +264,9 @@ class Catalog:
 
         Case and separators do not count, nor does a server's name in front, as clients show it: ``shop__get_order``. No
         limit counts such calls, so a dozen names are compared: neighbors in their order, and some that end alike."""
-        plain, known = _plain(name.rpartition("__")[2]), self._plain_names
         if len(name) > 128:  # long names take long to compare
             return ""
+        plain, known = _plain(name.rpartition("__")[2]), self._plain_names
         place = bisect(known, plain, key=itemgetter(0))
         alike = islice((one for one in known if one[0].endswith(plain[-4:])), _NEAR)
         near = dict((*known[max(0, place - _NEAR) : place + _NEAR], *alike))
