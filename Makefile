@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock page release scale
+.PHONY: help run demo-oauth test check fix reach agents bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock page release scale
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ clients: services ## the official MCP clients and agent frameworks: what they do
 reach: $(VENV)/.dev ## real services from their URL alone: what is understood, typed and called right; writes docs/reach.md's table
 	@bash tests/install.sh $(BIN)/python reach
 	$(BIN)/python -m tests.reach
+
+agents: $(VENV)/.dev ## sixty questions of six real services: what search finds, and what errors teach; writes docs/agents.md's tables
+	@bash tests/install.sh $(BIN)/python reach
+	$(BIN)/python -m tests.agents
 
 bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (11 minutes)
 	@bash tests/install.sh $(BIN)/python page

@@ -12,7 +12,8 @@
 #        tests/install.sh PYTHON release      (what `make release` needs, likewise; without the image's where IMAGE=no)
 #        tests/install.sh PYTHON lint         (what `make lint-deploy` needs, likewise)
 #
-# With "reach" it also installs what only `make reach` starts: more of Debian's, tests/reach/python and tests/reach/node.
+# With "reach" it also installs what only `make reach` and `make agents` start: more of Debian's, tests/reach/python and
+# tests/reach/node.
 set -euo pipefail
 
 say() { echo "tests/install.sh: $*" >&2; }

@@ -1,27 +1,24 @@
 """Offer two tools in place of thousands, for which a model's context has no room: one finds tools by words, and one
 calls a tool that was found, with the same checks as a direct call.
-
-Tools are ranked by BM25 over names, titles, descriptions and names of arguments, with a weight for each (Robertson and
-Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, §3.3). Libraries for it depend on NumPy.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, Final
 
 from cachetools import LRUCache
 
 from gateway import jsonrpc
 from gateway.concurrency.single_flight import SingleFlight
-from gateway.concurrency.turns import Turns
+from gateway.discovery.tool_index import ToolIndex, Words, group_of, groups_of, word_weights
 from gateway.errors import InvalidArguments
 from gateway.model import Binding, Caller, Catalog, JsonObject, NameStyle, Structure, Tool
+from gateway.settings.catalog import SearchAbove
+from gateway.text import excerpt
 
 DEFAULT_LIMIT: Final = 5
 MAX_LIMIT: Final = 20
@@ -29,21 +26,19 @@ MAX_BYTES: Final = 128 * 1024
 """Maximum bytes of the tools in one result. The best one is returned whatever its size."""
 _INDEXES: Final = 16
 _TOOLS: Final = 20_000
-_K1: Final = 1.2
-_B: Final = 0.75
-_NAME, _TITLE, _ARGUMENT, _DESCRIPTION = 4.0, 2.0, 1.5, 1.0
-_PREFIX: Final = 0.4
-"""Share of the score for a word that only begins with the query's word."""
-# Bounds of the work for one query, which any caller chooses.
-_MIN_PREFIX: Final = 3
-_MAX_COMPLETIONS: Final = 20
-_MAX_TERMS: Final = 32
-# Scripts without spaces between words: a character is a word.
-_IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-Words = Mapping[str, float]
+_LARGE: Final = 20
+"""Tools of a group of which a result shows one, and names the others in a line."""
+_OF_A_GROUP: Final = 3
+"""Tools that a result shows of a smaller group."""
+_NAMED: Final = 30
+"""Tools that the line of a group names, the best ones first."""
+_LOOKED_AT: Final = 1000
+"""Matches of which a result is made."""
+_GROUPS: Final = 20
+"""Groups that the description names, the largest ones."""
+_ABOUT: Final = (
+    "Find the tools of {} that fit a task. Says what each does and which arguments it takes. Call one with call_tool."
+)
 
 
 def _builtin_tool(name: str, title: str, description: str, input_schema: JsonObject, **members: Any) -> Tool:
@@ -61,11 +56,13 @@ _FOUND: Final = _object_schema(
     **{name: {"type": "string"} for name in ("name", "title", "description")},
     **{name: {"type": "object"} for name in ("inputSchema", "annotations")},
 )
+_GROUP: Final = _object_schema(
+    ["name", "tools"], name={"type": "string"}, tools={"type": "array", "items": {"type": "string"}}
+)
 SEARCH_TOOLS: Final = _builtin_tool(
     "search_tools",
     "Search tools",
-    "Find the tools of this service that fit a task. Says what each does and which arguments it takes. "
-    "Call one with call_tool.",
+    _ABOUT.format("this service"),
     _object_schema(
         ["query"],
         query={
@@ -79,12 +76,14 @@ SEARCH_TOOLS: Final = _builtin_tool(
             "minimum": 1,
             "maximum": MAX_LIMIT,
             "default": DEFAULT_LIMIT,
-            "description": "Most tools to return.",
+            "description": "Most tools and groups of tools to return.",
         },
     ),
     output_schema=_object_schema(
         ["tools", "matches"],
         tools={"type": "array", "description": "The best matches, the best one first.", "items": _FOUND},
+        groups={"type": "array", "description": "Groups with further matches, and tools of each.", "items": _GROUP},
+        hint={"type": "string", "description": "What to do where nothing matches."},
         matches={"type": "integer", "description": "How many tools have to do with the query in all."},
     ),
     annotations={"readOnlyHint": True, "openWorldHint": False},
@@ -100,17 +99,19 @@ CALL_TOOL: Final = _builtin_tool(
     ),
 )
 SEARCH_CATALOG: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search")
-"""The catalog that is listed in place of a caller's own."""
+"""The catalog that is listed in place of a caller's own, before its description names the groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltinTool:
     """Hold a tool of the gateway's own and its handler, which returns the result for a caller and checked arguments.
     With ``lists`` it requires the scopes of a listing too. With ``calls_named`` it calls another tool, by ``name`` and
-    ``arguments`` in its arguments; the handler is then only for unknown names."""
+    ``arguments`` in its arguments; the handler is then only for unknown names. Where it is not offered to a caller, the
+    service's own tool of this name counts."""
 
     tool: Tool
     handler: Callable[[Caller, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+    is_offered: Callable[[Caller], Awaitable[bool]]
     lists: bool = False
     calls_named: bool = False
 
@@ -122,28 +123,58 @@ class ToolSearch:
         self._words: LRUCache[str, Words] = LRUCache(_TOOLS)
         self._indexes: LRUCache[str, ToolIndex] = LRUCache(_INDEXES)
         self._builds = SingleFlight[str, ToolIndex]()
+        self._large: LRUCache[tuple[str, int], bool] = LRUCache(_TOOLS)
+
+    def replaces(self, catalog: Catalog, knob: bool | SearchAbove) -> bool:
+        """Return whether ``catalog.search`` has a caller listed the two tools in place of this catalog."""
+        if isinstance(knob, bool):
+            return knob
+        key = catalog.digest, knob.above
+        if key not in self._large:  # encoding ends where the size is known to be larger
+            texts = (f"{one.name}{one.description}{jsonrpc.encode(one.input_schema).decode()}" for one in catalog.tools)
+            self._large[key] = any(size > knob.above * 4 for size in accumulate(map(len, texts)))
+        return self._large[key]
+
+    def in_place(self, catalog: Catalog, knob: bool | SearchAbove) -> Catalog | None:
+        """Return the two tools if they are listed in place of a catalog, of which their description is made."""
+        if not self.replaces(catalog, knob):
+            return None
+        about = _ABOUT.format(excerpt(catalog.service.title, 64) or "this service")
+        about = f"{about} {_groups_in_words(catalog.tools)}"
+        return replace(SEARCH_CATALOG, tools=(CALL_TOOL, replace(SEARCH_TOOLS, description=about)))
 
     async def search(
         self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, name_style: NameStyle = NameStyle.LLM
     ) -> dict[str, Any]:
-        """Return the result of ``search_tools``: the best matches, and how many there are in all."""
+        """Return the result of ``search_tools``: the best matches, groups of further ones, and how many there are in
+        all. Tools and groups are at most ``limit`` together."""
         matches = await self.rank(catalog, query)
+        if not matches:
+            return {"tools": [], "matches": 0, "hint": f"No tool has these words. {_groups_in_words(catalog.tools)}"}
+        shown, groups = _fold(matches[:_LOOKED_AT], (await self._index(catalog)).groups, limit)
         described: list[dict[str, Any]] = []
         size = 0
-        for tool in matches[:limit]:
+        for tool in shown:
             entry = _tool_description(tool, name_style)
             size += len(jsonrpc.encode(entry))
             if described and size > MAX_BYTES:
                 break
             described.append(entry)
-        return {"tools": described, "matches": len(matches)}
+        result: dict[str, Any] = {"tools": described, "matches": len(matches)}
+        if groups:
+            names = ((group, [tool.name_for(name_style) for tool in tools[:_NAMED]]) for group, tools in groups.items())
+            result["groups"] = [{"name": group, "tools": tools} for group, tools in names]
+        return result
 
     async def rank(self, catalog: Catalog, query: str) -> list[Tool]:
-        """Return all tools that match the query, the best first."""
+        """Return all tools that match the query, the best first: the one that it names, then those with its words."""
+        ranked = (await self._index(catalog)).rank(query)
+        named = catalog.by_name.get(query.strip())
+        return [named, *(tool for tool in ranked if tool is not named)] if named else ranked
+
+    async def _index(self, catalog: Catalog) -> ToolIndex:
         index = self._indexes.get(catalog.digest)
-        if index is None:
-            index = await self._builds.join(catalog.digest, lambda: self._build(catalog))
-        return index.rank(query)
+        return index or await self._builds.join(catalog.digest, lambda: self._build(catalog))
 
     async def _build(self, catalog: Catalog) -> ToolIndex:
         index = await ToolIndex.build((tool, self._words_of(tool)) for tool in catalog.tools)
@@ -157,21 +188,55 @@ class ToolSearch:
         return words
 
 
+def _groups_in_words(tools: Sequence[Tool]) -> str:
+    names = ", ".join(f"{name} ({size})" for name, size in groups_of(tools)[:_GROUPS])
+    return f"There are {len(tools)} tools{names and f', the largest groups of which are {names}'}."
+
+
+def _fold(matches: Sequence[Tool], sizes: Mapping[str, int], limit: int) -> tuple[list[Tool], dict[str, list[Tool]]]:
+    """Return the tools that a result shows, and by group those that it names: siblings do not fill it up."""
+    shown: list[Tool] = []
+    groups: dict[str, list[Tool]] = {}
+    seen: Counter[str] = Counter()
+    for tool in matches:
+        group = group_of(tool)
+        seen[group] += 1
+        if group in groups:
+            groups[group].append(tool)
+        elif len(shown) + len(groups) < limit:
+            if group in sizes and seen[group] > (1 if sizes[group] >= _LARGE else _OF_A_GROUP):
+                groups[group] = [tool]
+            else:
+                shown.append(tool)
+    return shown, groups
+
+
 def builtin_tools(
-    search: ToolSearch, catalog_of: Callable[[Caller], Awaitable[Catalog]], name_style: NameStyle
+    search: ToolSearch,
+    catalog_of: Callable[[Caller], Awaitable[Catalog]],
+    name_style: NameStyle,
+    knob: bool | SearchAbove = True,
 ) -> Mapping[str, BuiltinTool]:
     """Return the tools of one service's search by their names. ``catalog_of`` returns the tools that a caller may call;
-    ``name_style`` is for callers who chose none."""
+    ``name_style`` is for callers who chose none; ``knob`` is ``catalog.search``."""
+
+    async def is_offered(caller: Caller) -> bool:
+        return knob is True or search.replaces(await catalog_of(caller), knob)
 
     async def search_tools(caller: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
         limit = int(arguments.get("limit", DEFAULT_LIMIT))
         return await search.search(await catalog_of(caller), arguments["query"], limit, caller.name_style or name_style)
 
-    async def call_tool(_: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        raise InvalidArguments(f"There is no tool {arguments['name'][:128]}; search_tools finds those there are")
+    async def call_tool(caller: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        name = arguments["name"]
+        meant = (await catalog_of(caller)).nearest_name(name, caller.name_style or name_style)
+        raise InvalidArguments(f"There is no tool {name[:128]}; search_tools finds those there are{meant}")
 
-    both = BuiltinTool(SEARCH_TOOLS, search_tools, lists=True), BuiltinTool(CALL_TOOL, call_tool, calls_named=True)
-    return {builtin.tool.name: builtin for builtin in both}
+    both = (
+        BuiltinTool(SEARCH_TOOLS, search_tools, is_offered, lists=True),
+        BuiltinTool(CALL_TOOL, call_tool, is_offered, calls_named=True),
+    )
+    return {builtin.tool.name: builtin for builtin in both if knob}
 
 
 def _tool_description(tool: Tool, name_style: NameStyle) -> dict[str, Any]:
@@ -182,91 +247,3 @@ def _tool_description(tool: Tool, name_style: NameStyle) -> dict[str, Any]:
     if tool.annotations:
         entry["annotations"] = tool.annotations
     return entry
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words of a text or a name, in lower case and singular: those of ``getBlockHash`` and ``Get block
-    hashes`` are equal."""
-    return [_singular(word) for word in _WORD.findall(_HUMP.sub(" ", text).casefold())]
-
-
-def _singular(word: str) -> str:
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if len(word) > 4 and word.endswith(("shes", "ches", "xes", "sses")):
-        return word[:-2]
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
-
-
-_FILLERS: Final = frozenset(
-    words_of("a an and are at by for from how i in is it my of on or that the this to what with")
-)
-"""Words of a query that do not describe a tool."""
-
-
-def word_weights(tool: Tool) -> Words:
-    """Return the weight of each word of a tool, the sum over the fields that have it."""
-    words: defaultdict[str, float] = defaultdict(float)
-    fields = ((tool.name, _NAME), (tool.title, _TITLE), (tool.description, _DESCRIPTION))
-    for text, weight in (*fields, *((name, _ARGUMENT) for name in tool.input_schema.get("properties", ()))):
-        for word in words_of(text):
-            words[word] += weight
-    return dict(words)
-
-
-class ToolIndex:
-    """Hold the words of a catalog's tools. Made by :meth:`build`."""
-
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self._tools = tools
-        self._postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        self._lengths: list[float] = []
-        self._average = 1.0
-        self._vocabulary: list[str] = []
-
-    @classmethod
-    async def build(cls, tools: Iterable[tuple[Tool, Words]]) -> ToolIndex:
-        """Build the index of tools and their words. Other tasks of the event loop run in between."""
-        index = cls(collected := [])
-        turns = Turns()
-        for number, (tool, words) in enumerate(tools):
-            collected.append(tool)
-            index._lengths.append(sum(words.values()))
-            for word, weight in words.items():
-                index._postings[word].append((number, weight))
-            await turns.give()
-        index._vocabulary = sorted(index._postings)
-        index._average = sum(index._lengths) / len(index._lengths) if index._lengths else 1.0
-        return index
-
-    def rank(self, query: str) -> list[Tool]:
-        """Return all tools that match the query, the best first; equal ones in the order of the catalog."""
-        scores: defaultdict[int, float] = defaultdict(float)
-        query_words = list(dict.fromkeys(words_of(query)))
-        for word in ([word for word in query_words if word not in _FILLERS] or query_words)[:_MAX_TERMS]:
-            for tool, score in self._scores(word).items():
-                scores[tool] += score
-        ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        return [self._tools[tool] for tool, _ in ranked]
-
-    def _scores(self, word: str) -> dict[int, float]:
-        """Return the highest score of each tool for a word and for the words that begin with it."""
-        best: dict[int, float] = {}
-        for other, share in self._similar_words(word):
-            postings = self._postings[other]
-            rarity = math.log(1 + (len(self._tools) - len(postings) + 0.5) / (len(postings) + 0.5))
-            for tool, weight in postings:
-                length = 1 - _B + _B * self._lengths[tool] / self._average
-                score = share * rarity * weight * (_K1 + 1) / (weight + _K1 * length)
-                best[tool] = max(best.get(tool, 0.0), score)
-        return best
-
-    def _similar_words(self, word: str) -> Iterable[tuple[str, float]]:
-        if word in self._postings:
-            yield word, 1.0
-        if len(word) < _MIN_PREFIX:
-            return
-        start = bisect_left(self._vocabulary, word)
-        for other in self._vocabulary[start : start + _MAX_COMPLETIONS]:
-            if other.startswith(word) and other != word:
-                yield other, _PREFIX

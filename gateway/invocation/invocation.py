@@ -19,6 +19,7 @@ from gateway.auth.access import Access
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.tool_search import BuiltinTool
 from gateway.errors import (
+    BackendError,
     CapabilityRequired,
     ConfirmationRequired,
     InputRequired,
@@ -34,7 +35,7 @@ from gateway.invocation.input_requests import InputRequests, require_capabilitie
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
-from gateway.schema.validation import TOO_LARGE, ValidatorCache, repair_arguments
+from gateway.schema.validation import TOO_LARGE, ValidatorCache, note_nulls, repair_arguments
 from gateway.telemetry import audit
 from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.record import RECORD, TOOL_ERROR
@@ -56,7 +57,7 @@ class Call(Struct):
 
     Where the client named ``call_tool``, ``tool`` is the tool that its arguments name. ``arguments`` are those of
     ``tool``. ``fault`` says why it will not be made, where that is known before :meth:`execute`. ``headers`` are for
-    the response: they tell what the caller has left of its calls.
+    the response: they tell what the caller has left of its calls. ``sent`` are the arguments as they came.
     """
 
     caller: Caller
@@ -66,6 +67,7 @@ class Call(Struct):
     fault: ToolFault | None
     headers: Mapping[str, str]
     _execute: Callable[[Call, bool], Coroutine[Any, Any, Outcome]]
+    sent: Mapping[str, Any]
 
     def execute(self, *, answer_started: bool = False) -> Coroutine[Any, Any, Outcome]:
         """Check the arguments, call the backend once, check the result. A failed call is the outcome's ``fault``.
@@ -113,8 +115,9 @@ class Invocation:
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """Return a tool of the caller's view by its name or its method's. ``patience`` is the longest wait in seconds
         where no listing is cached. Raise :class:`UnknownTool`, :class:`~gateway.errors.CatalogUnavailable`."""
-        builtin = self._builtin.get(name)
-        tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name, patience)
+        if (builtin := self._builtin.get(name)) and await builtin.is_offered(caller):
+            return builtin.tool
+        tool = await self._discovery.find_tool(caller, name, patience)
         if tool is None:
             raise await self._unknown_tool(caller, name)
         return tool
@@ -152,6 +155,8 @@ class Invocation:
         tool = builtin.tool if builtin else self._discovery.find_fresh_tool(caller, name)
         if (tool is None or builtin is not None) and self._discovery.would_list(caller):
             await self._listings.spend(caller)  # as if the caller asked for it: views are many, by tokens' scopes
+        if builtin is not None and not await builtin.is_offered(caller):
+            builtin = tool = None
         tool = tool or await self._discovery.find_tool(caller, name)
         if tool is None:
             raise await self._unknown_tool(caller, name)
@@ -164,11 +169,12 @@ class Invocation:
         if state is None:
             quota = await self._budget.spend(caller, tool)
             if quota.wait:
-                return Call(caller, tool, {}, extras, quota.fault, quota.headers, self._execute)
+                return Call(caller, tool, {}, extras, quota.fault, quota.headers, self._execute, {})
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
             target, call_arguments = await self._target(caller, builtin, call_arguments)
             record.tool = target.name
+        sent = call_arguments
         if not as_sent and any(value is None or isinstance(value, dict | list) for value in call_arguments.values()):
             call_arguments = repair_arguments(target, call_arguments, self._validators)
         if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
@@ -180,7 +186,7 @@ class Invocation:
         fault = quota.fault if quota is not None and quota.wait else None
         record.ran = fault is None
         headers = _NO_HEADERS if quota is None else quota.headers
-        return Call(caller, target, call_arguments, extras, fault, headers, self._execute)
+        return Call(caller, target, call_arguments, extras, fault, headers, self._execute, sent)
 
     async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the faults of a call's arguments, or the method and params that it would send, before credentials. It
@@ -232,6 +238,8 @@ class Invocation:
                 self._check_result(tool, value)
                 return Outcome(tool, value)
             except ToolFault as fault:
+                if isinstance(fault, BackendError):
+                    fault.message += note_nulls(tool, call.sent, call.arguments)
                 if isinstance(fault, ResultMismatch):  # later listings show the tool without the schema
                     await self._discovery.drop_output_schema(tool)
                 return _noted(Outcome(tool, fault=fault))
@@ -313,12 +321,11 @@ def _usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:
 
 def _noted(outcome: Outcome) -> Outcome:
     """Return an outcome, and note why it is no success."""
-    value = outcome.value
     if outcome.fault is not None:
         RECORD.get().note_outcome(outcome.fault.slug)
     elif outcome.input_request is not None:
         RECORD.get().note_outcome(InputRequired.slug)
-    elif outcome.tool.returns_blocks and isinstance(value, dict) and value.get("isError") is True:
+    elif outcome.tool.returns_blocks and isinstance(outcome.value, dict) and outcome.value.get("isError") is True:
         RECORD.get().note_outcome(TOOL_ERROR)
     return outcome
 
@@ -326,9 +333,8 @@ def _noted(outcome: Outcome) -> Outcome:
 def _mismatch(faults: str, result: Any) -> ResultMismatch:
     """Return the fault of a result that breaks its schema, with the result: a repeated call could have effects."""
     text = result if isinstance(result, str) else jsonrpc.encode(result).decode()
-    return ResultMismatch(
-        f"The call ran; its result breaks the listed output schema: {faults}\n\n{excerpt(text, MAX_BROKEN_RESULT)}"
-    )
+    said = f"The call ran; its result breaks the listed output schema: {faults}"
+    return ResultMismatch(f"{said}\n\n{excerpt(text, MAX_BROKEN_RESULT)}")
 
 
 def _check_surface(tool: Tool) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from cachetools import LRUCache
 from msgspec import Struct
 
 from gateway import jsonrpc
@@ -14,13 +15,11 @@ from gateway.auth.access import Access
 from gateway.catalog.pages import PageCache, Projector
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
-from gateway.discovery.tool_search import SEARCH_CATALOG
 from gateway.errors import InvalidCursor
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
-from gateway.model import Caller, ServiceInfo
-from gateway.settings import CatalogSettings
+from gateway.model import Caller, Catalog, ServiceInfo
 from gateway.settings.mcp import Icon, McpServer
 from gateway.signing import Signer, SigningKeys
 
@@ -76,6 +75,10 @@ def _icon(icon: Icon) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
 
+Searched: TypeAlias = Callable[[Catalog], Catalog | None]
+"""A function that returns what tool search lists in place of a catalog, None where that itself is listed."""
+_KEPT: Final = 1000
+"""Catalogs of which is known what is listed in their place."""
 _CURSOR_TTL: Final = 600.0
 """Seconds for which a cursor is good."""
 
@@ -102,7 +105,8 @@ class Operations:
         pages: PageCache,
         budget: Budget,
         cursors: Cursors,
-        settings: CatalogSettings,
+        page_size: int,
+        searched: Searched | None,
         introduction: Introduction,
         subscriptions: Subscriptions,
         streams: StreamLimit,
@@ -121,7 +125,9 @@ class Operations:
         self._pages = pages
         self._budget = budget
         self._cursors = cursors
-        self._settings = settings
+        self._page_size = page_size
+        self._searched = searched
+        self._in_place: LRUCache[tuple[str, str], Catalog | None] = LRUCache(_KEPT)
         self._introduction = introduction
 
     def server_info(self, caller: Caller) -> ServerInfo:
@@ -160,15 +166,22 @@ class Operations:
             after = await self._cursors.follow(cursor, caller)
         catalog = await self.discovery.catalog(caller, patience)
         catalog = self._access.visible_catalog(caller, catalog)
-        if self._settings.search:
-            catalog = SEARCH_CATALOG
-        page = await self._pages.get_page(catalog, projector, after, size or self._settings.page_size)
+        if self._searched is not None:
+            key = catalog.digest, catalog.service.title
+            if key not in self._in_place:
+                self._in_place[key] = self._searched(catalog)
+            catalog = self._in_place[key] or catalog
+        page = await self._pages.get_page(catalog, projector, after, size or self._page_size)
         return ToolPage(
             page.tools,
             None if page.last is None else self._cursors.issue(page.last, caller),
             int(self.discovery.seconds_fresh(caller.view) * 1000),
             not self._access.enabled,
         )
+
+    def searches(self, catalog: Catalog) -> bool:
+        """Return whether tool search stands in place of a catalog."""
+        return self._searched is not None and self._searched(catalog) is not None
 
     def check_stream(self, caller: Caller) -> None:
         """Check that the caller may open one more stream of notifications. Raise

@@ -1,5 +1,6 @@
 """Define what the gateway offers: tools, how each is called, and catalogs of them."""
 
+import difflib
 import hashlib
 from bisect import bisect
 from collections.abc import Mapping
@@ -7,12 +8,12 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
 from gateway.model.listed import JsonObject, MessageForm, QuarantinedMethod, Schema, ServiceInfo, Structure
 from gateway.model.schema_keywords import without_booleans
-from gateway.text import did_you_mean
 
 
 class NameStyle(StrEnum):
@@ -202,6 +203,10 @@ class Tool:
         return is_open, frozenset() if is_open else self.scopes
 
 
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
 def _members(noun: Any) -> dict[str, Any]:
     """Return the fields of a dataclass as JSON values. Its schemas are JSON already."""
     members = {field.name: getattr(noun, field.name) for field in fields(noun)}
@@ -250,15 +255,23 @@ class Catalog:
         """Return the different demands of its tools."""
         return frozenset(tool.demand for tool in self.tools)
 
+    @cached_property
+    def _plain_names(self) -> list[tuple[str, Tool]]:
+        return sorted(((_plain(tool.name), tool) for tool in self.tools), key=itemgetter(0))
+
     def nearest_name(self, name: str, style: NameStyle) -> str:
         """Return what to add to a message about an unknown name: the tool that is probably meant, "" where none is.
-        No limit counts such calls, so a dozen names are compared: neighbors in their order, and some that end alike."""
-        if len(name) > 64:  # long names take long to compare
+
+        Case and separators do not count, nor does a server's name in front, as clients show it: ``shop__get_order``. No
+        limit counts such calls, so a dozen names are compared: neighbors in their order, and some that end alike."""
+        if len(name) > 128:  # long names take long to compare
             return ""
-        place = bisect(self.tools, name, key=lambda tool: tool.name)
-        alike = islice((tool for tool in self.tools if tool.name.endswith(name[-4:])), _NEAR)
-        near = (*self.tools[max(0, place - _NEAR) : place + _NEAR], *alike)
-        return did_you_mean(name, [tool.name_for(style) for tool in near]).replace("; did", ". Did")
+        plain, known = _plain(name.rpartition("__")[2]), self._plain_names
+        place = bisect(known, plain, key=itemgetter(0))
+        alike = islice((one for one in known if one[0].endswith(plain[-4:])), _NEAR)
+        near = dict((*known[max(0, place - _NEAR) : place + _NEAR], *alike))
+        found = difflib.get_close_matches(plain, near, n=1)
+        return f". Did you mean {near[found[0]].name_for(style)}?" if found else ""
 
     @cached_property
     def scopes(self) -> tuple[str, ...]:

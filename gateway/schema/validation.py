@@ -9,7 +9,7 @@ hundred times as long as deciding, and a fault of a large value quotes all of it
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import reduce
-from itertools import islice
+from itertools import chain, islice
 from operator import getitem
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ import jsonschema_rs
 from cachetools import FIFOCache, LRUCache
 
 from gateway import jsonrpc
-from gateway.jsonrpc import pointer_of
+from gateway.jsonrpc import pointer_of, resolve
 from gateway.model import Tool
 from gateway.model.schema_keywords import DEFINITIONS
 from gateway.schema import patterns
@@ -31,6 +31,8 @@ MAX_FAULT: Final = 400
 _MAX_LABELS: Final = 20
 _MAX_ALTERNATIVES: Final = 5
 _FAULTS_PER_ALTERNATIVE: Final = 2
+_DEEPEST: Final = 3
+"""References and alternatives that are followed to say what a schema takes."""
 _NARROWEST: Final = 60
 """Minimum bytes of a fault among several."""
 MAX_FAULTS: Final = 20
@@ -243,6 +245,13 @@ def _null_members(error: Any) -> Iterator[tuple[str | int, ...]]:
             yield from _null_members(inner)
 
 
+def note_nulls(tool: Tool, sent: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """Return what to add to a service's error about nulls of ``sent`` that were left out, and what else fits there."""
+    schema = tool.checked_schema
+    texts = {name: _expected(schema["properties"][name], schema) for name in sent if name not in arguments}
+    return excerpt("".join(f"; {name}: null was left out; it takes {text}" for name, text in texts.items()), MAX_FAULT)
+
+
 def describe_fault(error: Any, schema: Mapping[str, Any], most: int = MAX_FAULT) -> str:
     """Return where a value is wrong, and how, in at most ``most`` bytes. ``schema`` is the one of the whole value."""
     alternatives = getattr(error.kind, "context", None)
@@ -264,6 +273,9 @@ def _text(error: Any, schema: Mapping[str, Any]) -> str:
         labels = [option for option in kind.options if isinstance(option, str)]
         value, options = jsonrpc.encode(error.instance), (jsonrpc.encode(option).decode() for option in kind.options)
         return f"{value.decode()} is not one of {', '.join(options)}{did_you_mean(error.instance, labels)}"
+    if kind.name == "required":
+        place = pointer_of((*error.schema_path[:-1], "properties", kind.property))
+        return f"{error.message}: {_expected(resolve(schema, f'#{place}'), schema)}".removesuffix(": ")
     # Of the whole value: the names that a part of the schema knows are not all.
     if error.schema_path == ["additionalProperties"] and "patternProperties" not in schema:
         known = list(schema.get("properties", {}))
@@ -273,6 +285,20 @@ def _text(error: Any, schema: Mapping[str, Any]) -> str:
         were = "was" if len(kind.unexpected) == 1 else "were"
         return f"{unexpected} {were} unexpected{did_you_mean(kind.unexpected[0], known)}; valid are {', '.join(known)}"
     return str(error.message)
+
+
+def _expected(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> str:
+    """Return which values a schema takes, in words: labels, or types; "" where it does not say."""
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return ""
+    if "$ref" in schema:
+        return _expected(resolve(whole, schema["$ref"]), whole, depth + 1)
+    if labels := schema.get("enum"):
+        return f"one of {', '.join(jsonrpc.encode(label).decode() for label in labels[:_MAX_LABELS])}"
+    types = schema.get("type", ())
+    alternatives = (*schema.get("anyOf", ()), *schema.get("oneOf", ()))[:_MAX_ALTERNATIVES]
+    texts = ([types] if isinstance(types, str) else types, (_expected(one, whole, depth + 1) for one in alternatives))
+    return " or ".join(dict.fromkeys(filter(None, chain(*texts))))
 
 
 def _nearest(alternatives: list[list[Any]], depth: int) -> list[Any] | None:

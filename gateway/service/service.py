@@ -28,7 +28,7 @@ from gateway.diagnosis.no_listing import known_diagnosis
 from gateway.diagnosis.trouble import Trouble
 from gateway.discovery import shared_listing, subscriptions
 from gateway.discovery.discovery import Discovery
-from gateway.discovery.tool_search import SEARCH_CATALOG, builtin_tools
+from gateway.discovery.tool_search import builtin_tools
 from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
@@ -287,7 +287,7 @@ class Service:
             budget=CallBudget(self._store, self.settings.limits.invocation),
             listings=self._listings,
             concurrency=self._mount.concurrency,
-            builtin=builtin_tools(learned.search, self._visible, name_style) if knobs.search else {},
+            builtin=builtin_tools(learned.search, self._visible, name_style, knobs.search),
             name_style=name_style,
         )
 
@@ -306,18 +306,16 @@ class Service:
         settings, mount = self.settings, self._mount
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         shared = operations.Operations(
-            discovery=self.discovery, pages=self._pages, budget=self._listings,
-            cursors=operations.Cursors(self._keys, next_pages), settings=settings.catalog,
+            discovery=self.discovery, pages=self._pages, budget=self._listings, access=self.access,
+            cursors=operations.Cursors(self._keys, next_pages), page_size=settings.catalog.page_size,
+            searched=lambda catalog: self.learned.search.in_place(catalog, settings.catalog.search),
             introduction=operations.Introduction(settings.mcp.server, SERVER_NAME, __version__),
             subscriptions=mount.subscriptions, streams=mount.streams, heartbeat=settings.mcp.heartbeat,
-            access=self.access, max_response=settings.backend.max_response,
+            max_response=settings.backend.max_response,
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
-        metadata = (
-            build_resource_metadata(settings, scopes, SERVER_NAME, issuers)
-            if settings.auth.traits.needs_metadata
-            else None
-        )
+        needed = settings.auth.traits.needs_metadata
+        metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if needed else None
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
         page = None if settings.server.shown_page == "off" else ServicePage(
             settings=settings, operations=shared, invocation=self.invocation, access=self.access,
@@ -337,13 +335,13 @@ class Service:
     def _prepare_pages(self, catalog: Catalog) -> None:
         """Render the first pages of a catalog before a client asks for them, and name its tools in the metrics."""
         knobs = self.settings.catalog
-        name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names) if knobs.search else catalog.names)
+        listed = self.learned.search.in_place(catalog, knobs.search) or catalog
+        name_tools(self.name, catalog.names if listed is catalog else (*listed.names, *catalog.names))
         shared = self.discovery.current(SHARED) if self._modes.lists_per_caller else catalog
-        catalog = SEARCH_CATALOG if knobs.search else catalog
         projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]
-        self._pages.prepare_first_pages(catalog, projectors, knobs.page_size)
+        self._pages.prepare_first_pages(listed, projectors, knobs.page_size)
         rest = RestProjector(self.access, shared, mount=self.settings.mount)
-        self._pages.prepare_first_pages(catalog, (rest,), _rest_page_size(self.settings))
+        self._pages.prepare_first_pages(listed, (rest,), _rest_page_size(self.settings))
 
 
 def _rest_page_size(settings: ServiceSettings) -> int:

@@ -108,6 +108,12 @@ class ToolOverride(Section):
         return confirm
 
 
+class SearchAbove(Document):
+    """The size of a list from which on tool search takes its place."""
+
+    above: int = knob(..., "Tokens, of four characters each.")
+
+
 class CatalogSettings(Section):
     """The methods that become tools, and how long a listing is valid."""
 
@@ -142,10 +148,11 @@ class CatalogSettings(Section):
     trust_annotations: bool = knob(
         False, "Publish the backend's own hints (readOnlyHint and others) as hints. Otherwise they are in _meta."
     )
-    search: bool = knob(
-        False,
-        "List two tools instead of all: search_tools finds the others by words, call_tool calls them. For catalogs "
-        "too large for a model's context. Calls by name still work.",
+    search: bool | SearchAbove = knob(
+        lambda: SearchAbove(above=20_000),
+        "List two tools instead of all: search_tools finds the others by words, call_tool calls them. {above: 20000}: "
+        "only where a model would read more tokens in the list than that; four characters of names, descriptions and "
+        "input schemas count as one. Calls by name still work.",
     )
     pin: str | None = knob(
         None,
@@ -155,6 +162,14 @@ class CatalogSettings(Section):
     tools: dict[str, ToolOverride] = knob(
         dict, "Overrides by method name or pattern (node.*). Of several that match, later ones win."
     )
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _check_search(cls, search: Any) -> Any:
+        above = search.get("above") if isinstance(search, dict) and len(search) == 1 else None
+        if isinstance(search, bool | SearchAbove) or (type(above) is int and above >= 0):
+            return search
+        raise ValueError("must be true, false or {above: 20000}, a number of tokens")
 
     def secrets(self) -> Iterator[str]:
         """Yield the texts in the values of hidden arguments: no caller may see them."""

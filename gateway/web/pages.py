@@ -7,7 +7,7 @@ strangers stay texts: templates escape all. jinja2 is imported when a page is as
 import base64
 import hashlib
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +21,7 @@ from gateway.auth.access import Access
 from gateway.catalog.curation import Curation, left_out
 from gateway.concurrency.background import Problem
 from gateway.diagnosis.access import TokenReport
+from gateway.discovery.tool_index import group_of, groups_of
 from gateway.discovery.tool_search import ToolSearch
 from gateway.errors import (
     GatewayError,
@@ -41,7 +42,7 @@ from gateway.text import excerpt, printable
 from gateway.web.clients import CLIENTS, KEY_VARIABLE
 from gateway.web.exchange import Exchange
 from gateway.web.rest import PATIENCE
-from gateway.web.tool_facts import group_of, groups_of, rows_of_arguments, ways_of_calling
+from gateway.web.tool_facts import rows_of_arguments, ways_of_calling
 
 PAGE: Final = "page"
 STATIC: Final = "/static/"
@@ -167,8 +168,8 @@ class ServicePage:
         catalog, refusal = await self._visible(exchange.caller)
         query = exchange.request.query
         words, group = query.get("q", "")[:500], query.get("group", "")[:200]
-        tools: Sequence[Tool] = await self.search.rank(catalog, words) if words.strip() else catalog.tools
-        groups = groups_of(catalog)
+        tools = await self.search.rank(catalog, words) if words.strip() else sorted(catalog.tools, key=group_of)
+        groups = groups_of(catalog.tools)
         if group:
             tools = [tool for tool in tools if group_of(tool) == group]
         number = int(query.get("page", "1")) if query.get("page", "1")[:5].isdecimal() else 1
@@ -182,7 +183,7 @@ class ServicePage:
             exchange, "service.html", connect=self._connect(exchange), refusal=refusal, rows=rows,
             total=len(catalog.tools), found=len(tools), words=words, group=group, groups=groups[:60],
             number=number, pages=pages,
-            searches=self.settings.catalog.search,
+            searches=self.operations.searches(catalog),
             left_out=left_out(catalog, self.settings.catalog, self.settings.name) if self._is_local else [],
         )  # fmt: skip
 

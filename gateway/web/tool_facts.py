@@ -1,12 +1,10 @@
 """Say for people what a tool takes and how it is called: the rows of its page."""
 
-import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.model import Catalog, Structure, Tool
+from gateway.model import Structure, Tool
 from gateway.text import excerpt
 
 _MOST_ROWS: Final = 200
@@ -14,23 +12,11 @@ _SIMPLE: Final = ("string", "integer", "number", "boolean")
 _LIMITS: Final = (
     "enum", "const", "pattern", "format", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
 )  # fmt: skip
-_GROUP: Final = re.compile(r"[^._/:\-]+")
 _HOW: Final = {
     Structure.BY_NAME: "by name",
     Structure.BY_POSITION: "by position",
     Structure.BY_NAME_IN_LIST: "by name, in a list",
 }
-
-
-def group_of(tool: Tool) -> str:
-    found = _GROUP.match(tool.name)
-    return found[0] if found and len(found[0]) < len(tool.name) else ""
-
-
-def groups_of(catalog: Catalog) -> list[tuple[str, int]]:
-    """Return the groups of a catalog's tools by the first word of their names, the largest first."""
-    counts = Counter(filter(None, map(group_of, catalog.tools)))
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def rows_of_arguments(tool: Tool) -> list[dict[str, Any]]:

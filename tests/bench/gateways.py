@@ -127,7 +127,7 @@ class Gateways:
                 **plan.telemetry,
                 **_TRACES[bool(plan.traces)],
             },
-            "catalog": {"page_size": 5000},
+            "catalog": {"page_size": 5000, "search": False},
         }
         if plan.store:
             secret = self.folder / "secret"

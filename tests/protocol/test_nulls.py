@@ -10,6 +10,7 @@ import pytest
 
 from tests.each import each
 from tests.fault.behaviours import Body
+from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
 
@@ -96,3 +97,16 @@ async def test_json_rpc_passes_what_came(tmp_path: Path) -> None:
             called = await gateway.post(url, body)
             assert "limit" in called.body["error"]["message"]
         assert backend.requests == []
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_service_that_misses_what_was_null_is_told_so_to_the_caller(tmp_path: Path, surface: Surface) -> None:
+    dialect, file = listing(tmp_path)
+    written = tmp_path / "methods.json"
+    written.write_text(written.read_text().replace(', "result": false', ""))
+    find = Rpc("find", {"query": {}, "filter": {}})
+    async with ScriptedBackend((find,)) as backend, front(backend.url, dialect, file) as gateway:
+        called = await gateway.call(surface, "find", {"query": "x", "filter": None, "limit": None})
+        nulls = "filter: null was left out; it takes object; limit: null was left out; it takes integer"
+        assert called.message == f"Invalid params; {nulls}"
+        assert (await gateway.call(surface, "find", {"query": "x", "after": None})).message == "Invalid params"

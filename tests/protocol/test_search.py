@@ -68,6 +68,33 @@ async def test_without_the_knob_there_are_no_such_tools(surface: Surface) -> Non
             assert (await gateway.call(surface, "search_tools", {"query": "x"})).code == "tool_not_found"
 
 
+SMALL, LARGE = "catalog.search={above: 20000}", "catalog.search={above: 10}"
+OWN = Rpc("search_tools", {"query": {}}, {}, "A method of the backend's with the name of ours", lambda query: query)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_list_is_replaced_where_it_is_larger_than_the_knob_says(surface: Surface) -> None:
+    async with ScriptedBackend() as backend, front(backend.url, LARGE) as gateway:
+        assert set(await gateway.tools(surface)) == {"search_tools", "call_tool"}
+        assert (await searched(gateway, surface, "add numbers"))[0] == "add"
+        assert (await through(gateway, surface, "add", {"a": 2, "b": 3})).value == {"sum": 5}
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_while_a_list_is_small_the_names_of_ours_are_the_services(surface: Surface) -> None:
+    async with ScriptedBackend((*METHODS, OWN)) as backend, front(backend.url, SMALL) as gateway:
+        assert {"add", "search_tools"} <= set(await gateway.tools(surface))
+        assert (await gateway.call(surface, "search_tools", {"query": "x"})).value == "x"
+        if surface == "rest":
+            assert (await gateway.call(surface, "call_tool", ADDED)).code == "tool_not_found"
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_misspelled_name_is_told_the_nearest_one(surface: Surface) -> None:
+    async with ScriptedBackend() as backend, front(backend.url, ON) as gateway:
+        assert (await through(gateway, surface, "Add", {})).message.endswith(". Did you mean add?")
+
+
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_the_result_is_shown_as_the_found_tools_own(surface: Surface) -> None:
     async with ScriptedBackend((*METHODS, AGE)) as backend, front(backend.url, ON) as gateway:
@@ -170,15 +197,16 @@ async def test_the_tools_have_routes_of_their_own(connect: Connect) -> None:
     assert answer.json["result"] == {"sum": 5}
 
 
+@pytest.mark.parametrize("knob", [ON, LARGE])
 async def test_a_reload_swaps_the_lists_and_listeners_hear_of_it(
-    start: Start, session: ClientSession, backend: ScriptedBackend
+    start: Start, session: ClientSession, backend: ScriptedBackend, knob: str
 ) -> None:
     gateway = await start()
     client = Client(session, gateway.port)
     async with client.listen({"toolsListChanged": True}) as stream:
         await stream.message()
         ground = [f"backend.url={backend.url}", "backend.listing.dialect=openrpc", "server.port=0"]
-        await gateway.reload(load_settings(None, [*ground, "server.admin_port=0", "auth.mode=off", ON], environ={}))
+        await gateway.reload(load_settings(None, [*ground, "server.admin_port=0", "auth.mode=off", knob], environ={}))
         async with asyncio.timeout(PATIENCE):
             assert (await stream.message())["method"] == "notifications/tools/list_changed"
         listed = await client.get("/mcp/tools/list")

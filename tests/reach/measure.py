@@ -61,7 +61,7 @@ def _attempts(row: Row) -> Iterator[tuple[Class, tuple[str, ...]]]:
 
 
 async def _called(row: Row, kind: Class, url: str, known: Sequence[str]) -> Measured:
-    async with front(url, "telemetry.log.level=error", *known) as gateway:
+    async with front(url, "telemetry.log.level=error", "catalog.search=false", *known) as gateway:
         tools = await gateway.tools()
         typed, arguments = count_types(tools)
         right, made, faults = 0, 0, []

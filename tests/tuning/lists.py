@@ -63,7 +63,7 @@ def size(text: str) -> str:
 
 
 async def page_size(value: str) -> str:
-    async with stand(f"catalog.page_size={value}", methods=many(1000)) as it:
+    async with stand(f"catalog.page_size={value}", "catalog.search=false", methods=many(1000)) as it:
         before = await it.metrics()
         tools = await it.front.tools()
         lists = (await it.metrics()).grown(

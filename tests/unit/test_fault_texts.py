@@ -71,6 +71,28 @@ def test_a_part_of_a_schema_does_not_speak_for_all_arguments(
     assert said in fault
 
 
+@each(
+    ("schema", "said"),
+    [
+        ({"type": "integer"}, ": integer"),
+        ({"type": ["array", "null"]}, ": array or null"),
+        ({"enum": ["red", 4]}, ': one of "red", 4'),
+        ({"$ref": "#/$defs/color"}, ': one of "red", "green"'),
+        ({"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/color"}]}, ': integer or one of "red", "green"'),
+        ({"oneOf": [{"type": "string"}, {"type": "string", "pattern": "a"}, {}]}, ": string"),
+        ({"$ref": "#/$defs/absent"}, ""),
+        ({}, ""),
+        (True, ""),
+    ],
+)
+def test_a_missing_argument_is_told_with_what_it_takes(schema: Any, said: str) -> None:
+    shared = {"color": {"enum": ["red", "green"]}, "absent": {}}
+    whole = {"type": "object", "properties": {"a": schema}, "required": ["a"], "$defs": shared}
+    assert ValidatorCache().compile(whole).faults({}) == [f'"a" is a required property{said}']
+    inner = {"type": "object", "properties": {"b": {"$ref": "#/$defs/inner"}}, "$defs": {**shared, "inner": whole}}
+    assert ValidatorCache().compile(inner).faults({"b": {}}) == [f'b: "a" is a required property{said}']
+
+
 def test_of_more_than_twenty_labels_some_are_named() -> None:
     (fault,) = ValidatorCache().compile(SCHEMA).faults({"many": "x"})
     assert "other candidates" in fault

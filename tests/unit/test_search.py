@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ import jsonschema
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.discovery.tool_search import CALL_TOOL, MAX_BYTES, SEARCH_CATALOG, SEARCH_TOOLS, ToolSearch, words_of
+from gateway.discovery.tool_index import words_of
+from gateway.discovery.tool_search import CALL_TOOL, MAX_BYTES, SEARCH_CATALOG, SEARCH_TOOLS, ToolSearch
 from gateway.model import Binding, Catalog, Listing, Method, NameStyle, Parameter, Structure, Tool
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
@@ -30,7 +31,7 @@ METHODS = {
 }
 
 
-async def catalog_of(methods: dict[str, tuple[str, tuple[str, ...]]]) -> Catalog:
+async def catalog_of(methods: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
     listed = (
         Method(name, "static", description=text, parameters=tuple(Parameter(key) for key in parameters))
         for name, (text, parameters) in methods.items()
@@ -91,8 +92,9 @@ async def test_the_tool_that_fits_comes_first(catalog: Catalog, query: str, best
 
 
 @pytest.mark.parametrize("query", ["zebra", "?!", " "])
-async def test_what_nothing_has_to_do_with_finds_nothing(catalog: Catalog, query: str) -> None:
-    assert await ToolSearch().search(catalog, query) == {"tools": [], "matches": 0}
+async def test_what_nothing_has_to_do_with_finds_nothing_and_says_so(catalog: Catalog, query: str) -> None:
+    answer = await ToolSearch().search(catalog, query)
+    assert answer == {"tools": [], "matches": 0, "hint": "No tool has these words. There are 8 tools."}
 
 
 async def test_small_words_of_a_question_match_nothing_by_themselves(catalog: Catalog) -> None:
