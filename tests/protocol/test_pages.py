@@ -94,11 +94,11 @@ async def test_a_search_has_the_best_tools_first(client: Client) -> None:
     assert "No tool matches" in words(await client.get("/?q=zebra"))
 
 
-async def test_groups_are_the_first_words_of_names_and_each_has_its_tools(connect: Connect) -> None:
-    names = "catalog.tools={add: {name: sums.add}, echo: {name: texts.echo}}"
+async def test_groups_are_what_names_share_and_each_has_its_tools(connect: Connect) -> None:
+    names = "catalog.tools={add: {name: sums.add}, numbers: {name: sums.all}, void: {name: sums.none}}"
     client = await connect(names)
     assert 'href="./?group=sums#tools"' in words(await client.get("/"))
-    assert tools_on(await client.get("/?group=sums")) == ["sums.add"]
+    assert tools_on(await client.get("/?group=sums")) == ["sums.add", "sums.all", "sums.none"]
     assert tools_on(await client.get("/?group=none")) == []
 
 
