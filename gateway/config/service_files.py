@@ -47,7 +47,7 @@ class ServiceFiles:
 
 def _read_digests(settings: ServiceSettings) -> dict[str, bytes]:
     digests = {}
-    for knob, file in config.files_of_service(settings):
+    for knob, file in config.files_of_resource(settings):
         if knob != LISTED:
             with suppress(OSError):  # code that needs the file reports what is wrong with it
                 digests[knob] = hashlib.sha256(file.read_bytes()).digest()

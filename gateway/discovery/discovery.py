@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -28,6 +28,24 @@ PATIENCE: Final = 20.0
 """Seconds for which a caller waits for a listing where nothing else can be served."""
 
 log = structlog.get_logger()
+
+
+class CatalogSource(Protocol):
+    """Give each caller its current catalog: that of one service (:class:`Discovery`), or of several."""
+
+    after_publish: Callable[[View], None]
+
+    def current(self, view: View = SHARED) -> Catalog | None: ...
+    def shown_digest(self, view: View) -> str: ...
+    def seconds_fresh(self, view: View) -> float: ...
+    def find_fresh_tool(self, caller: Caller, name: str) -> Tool | None: ...
+    def would_list(self, caller: Caller) -> bool: ...
+    def refresh_if_stale(self, caller: Caller) -> None: ...
+    async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog: ...
+    async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None: ...
+    async def drop_output_schema(self, tool: Tool) -> None: ...
+    @property
+    def problems(self) -> tuple[Problem, Problem]: ...
 
 
 class Discovery:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.tool_search import BuiltinTool
 from gateway.errors import (
     CapabilityRequired,
@@ -84,7 +84,7 @@ class Invocation:
     def __init__(
         self,
         *,
-        discovery: Discovery,
+        discovery: CatalogSource,
         forwarder: Forwarder,
         validators: ValidatorCache,
         input_requests: InputRequests,

@@ -12,15 +12,13 @@ from msgspec import Struct
 from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.catalog.pages import PageCache, Projector
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.subscriptions import Subscriptions
-from gateway.discovery.tool_search import SEARCH_CATALOG
 from gateway.errors import InvalidCursor
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
 from gateway.model import Caller, Catalog, ServiceInfo
-from gateway.settings import CatalogSettings
 from gateway.settings.mcp import Icon, McpServer
 from gateway.signing import Signer, SigningKeys
 
@@ -95,14 +93,17 @@ class ToolPage(Struct):
 
 
 class Operations:
+    """Do what both eras need. ``searched`` returns what is listed in place of a catalog, None where that is listed."""
+
     def __init__(
         self,
         *,
-        discovery: Discovery,
+        discovery: CatalogSource,
         pages: PageCache,
         budget: Budget,
         cursors: Cursors,
-        settings: CatalogSettings,
+        page_size: int,
+        searched: Callable[[Catalog], Catalog | None],
         introduction: Introduction,
         subscriptions: Subscriptions,
         streams: StreamLimit,
@@ -121,7 +122,8 @@ class Operations:
         self._pages = pages
         self._budget = budget
         self._cursors = cursors
-        self._settings = settings
+        self._page_size = page_size
+        self._searched = searched
         self._introduction = introduction
 
     def server_info(self, caller: Caller) -> ServerInfo:
@@ -160,9 +162,8 @@ class Operations:
             after = await self._cursors.follow(cursor, caller)
         catalog = await self.discovery.catalog(caller, patience)
         catalog = self._access.visible_catalog(caller, catalog)
-        if self._settings.search:
-            catalog = SEARCH_CATALOG
-        page = await self._pages.get_page(catalog, projector, after, size or self._settings.page_size)
+        catalog = self._searched(catalog) or catalog
+        page = await self._pages.get_page(catalog, projector, after, size or self._page_size)
         return ToolPage(
             page.tools,
             None if page.last is None else self._cursors.issue(page.last, caller),

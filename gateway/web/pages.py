@@ -27,7 +27,7 @@ from gateway.mcp.envelope import call_request
 from gateway.mcp.modern import PROJECTOR
 from gateway.mcp.operations import Operations
 from gateway.model import HINTS, Caller, Catalog, NameStyle, Tool
-from gateway.settings import ServiceSettings
+from gateway.settings import ResourceSettings
 from gateway.text import excerpt, printable
 from gateway.web.clients import CLIENTS, KEY_VARIABLE, NotAdded
 from gateway.web.exchange import Exchange
@@ -106,7 +106,7 @@ class ServicePage:
     """Serve the pages of one service. ``unready`` returns why it cannot answer yet; ``report`` says what a token says,
     and with a second text why it is refused."""
 
-    settings: ServiceSettings
+    settings: ResourceSettings
     operations: Operations
     invocation: Invocation
     access: Access

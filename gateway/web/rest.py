@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
 from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
@@ -72,7 +72,7 @@ class RestSurface:
 
     operations: Operations
     invocation: Invocation
-    discovery: Discovery
+    discovery: CatalogSource
     access: Access
     page_size: int
     mount: str
