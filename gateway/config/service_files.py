@@ -16,7 +16,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import form_of
 from gateway.listing.static import read_fallback
 from gateway.model import Listing
-from gateway.settings import ServiceSettings
+from gateway.settings import ResourceSettings, ServiceSettings
 from gateway.settings.auth import ApiKey
 
 LISTED: Final = "backend.listing.file"
@@ -33,19 +33,21 @@ class ServiceFiles:
     keys: tuple[ApiKey, ...] = field(compare=False, default=())
 
     @classmethod
-    async def read(cls, settings: ServiceSettings) -> Self:
+    async def read(cls, settings: ResourceSettings) -> Self:
         """Read the files. Raises :class:`config.ConfigError` where one cannot be used."""
         digests = await asyncio.to_thread(_read_digests, settings)
         await asyncio.to_thread(_check_tls, settings)
-        pins, keys = await asyncio.to_thread(_read_pins, settings), await asyncio.to_thread(_read_keys, settings)
-        return cls(digests, pins, await _read_fallback(settings), keys)
+        keys = await asyncio.to_thread(_read_keys, settings)
+        if not isinstance(settings, ServiceSettings):
+            return cls(digests, keys=keys)
+        return cls(digests, await asyncio.to_thread(_read_pins, settings), await _read_fallback(settings), keys)
 
     def of(self, section: str) -> dict[str, bytes]:
         """Return the digests of the files that a section names."""
         return {knob: digest for knob, digest in self.digests.items() if knob.startswith(f"{section}.")}
 
 
-def _read_digests(settings: ServiceSettings) -> dict[str, bytes]:
+def _read_digests(settings: ResourceSettings) -> dict[str, bytes]:
     digests = {}
     for knob, file in config.files_of_resource(settings):
         if knob != LISTED:
@@ -54,12 +56,13 @@ def _read_digests(settings: ServiceSettings) -> dict[str, bytes]:
     return digests
 
 
-def _check_tls(settings: ServiceSettings) -> None:
+def _check_tls(settings: ResourceSettings) -> None:
     """Raise :class:`config.ConfigError` where a TLS file is unusable, before anything is open that must be closed."""
     issuers = settings.auth.active_issuers
     knob = settings.knob("auth.issuers.ca_file")
     try:
-        for files in (backend_tls(settings), *(TlsFiles(issuer.ca_file, ca_knob=knob) for issuer in issuers)):
+        own = map(backend_tls, (settings,) if isinstance(settings, ServiceSettings) else ())
+        for files in (*own, *(TlsFiles(issuer.ca_file, ca_knob=knob) for issuer in issuers)):
             files.context()
     except OSError as error:
         raise config.ConfigError([f"{error.filename}: {error.strerror}"]) from None
@@ -81,7 +84,7 @@ def _read_pins(settings: ServiceSettings) -> Pins | None:
         raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
 
 
-def _read_keys(settings: ServiceSettings) -> tuple[ApiKey, ...]:
+def _read_keys(settings: ResourceSettings) -> tuple[ApiKey, ...]:
     auth = settings.auth
     if auth.keys.file is None or not auth.takes_keys:
         return ()

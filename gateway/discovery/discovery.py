@@ -72,6 +72,8 @@ class Discovery:
         self.before_publish: Callable[[Catalog], None] = lambda _: None
         self.after_publish: Callable[[View], None] = lambda _: None
         self.after_change: Callable[[View, str], None] = lambda *_: None
+        self.followers: set[Callable[[View], None]] = set()
+        """Called with a view that may show other tools than before: groups follow their services."""
         self.languages: Collection[str] = ()
         self._settings = settings
         self._clock = clock
@@ -281,6 +283,7 @@ class Discovery:
             before, entry.shown_digest = entry.shown_digest, catalog.digest
             if before:
                 self.after_publish(entry.view)
+            self._tell_followers(entry.view)
         return catalog
 
     async def _build_fallback(self) -> Catalog | None:
@@ -303,6 +306,10 @@ class Discovery:
                 entry.previous = self._broken_output_schemas.strip(entry.previous)
             await asyncio.sleep(0)
 
+    def _tell_followers(self, view: View) -> None:
+        for follow in self.followers:
+            follow(view)
+
     def _publish(self, entry: ViewState, catalog: Catalog) -> bool:
         """Give a view another catalog. Return whether its tools changed."""
         catalog = self._catalogs.intern(catalog)
@@ -314,6 +321,8 @@ class Discovery:
         self.problems[1].set(lack_of(catalog) if catalog.tools or catalog.quarantined or entry.view.is_shared else "")
         if changed and before:
             self.after_publish(entry.view)
+        if changed or entry.view.is_shared:
+            self._tell_followers(entry.view)
         for language in () if changed else ("", *self.languages):
             # Most services do not translate: the caller's equal lists in other languages stay fresh with this one.
             other = self._views.get(entry.view._replace(language=language))

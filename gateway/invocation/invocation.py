@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from copy import copy
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -109,6 +110,12 @@ class Invocation:
 
     def __repr__(self) -> str:
         return f"<Invocation: {self._forwarder!r}>"
+
+    def at_group(self, access: Access, input_requests: InputRequests) -> Invocation:
+        """Return the same at the address of a group, which names scopes, signs states and searches by itself."""
+        other = copy(self)
+        other._access, other._input_requests, other._builtin = access, input_requests, {}
+        return other
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """Return a tool of the caller's view by its name or its method's. ``patience`` is the longest wait in seconds

@@ -29,16 +29,20 @@ TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "description", "websiteUrl", "icons")
 UNKNOWN: Final = ServiceInfo()
 """A service whose listing is not cached."""
+META_MISSING: Final = "missingServices"
+"""Member of ``_meta``: the services of a group whose tools cannot be listed."""
 CAPABILITIES: Final = {"tools": {"listChanged": True}}
 """The gateway's, in both eras."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """The server's description for clients. ``members`` are those of an ``Implementation``, without empty ones."""
+    """The server's description for clients. ``members`` are those of an ``Implementation``, without empty ones.
+    ``missing`` are services of a group whose tools cannot be listed."""
 
     members: dict[str, Any]
     instructions: str = ""
+    missing: tuple[str, ...] = ()
 
     def implementation(self, known: Collection[str]) -> dict[str, Any]:
         """Return the members that are in ``known``, which a revision lists."""
@@ -66,7 +70,10 @@ class Introduction:
             "icons": [_icon(icon) for icon in about.icons],
         }
         instructions = service.description if own.instructions is None else own.instructions
-        return ServerInfo({name: value for name, value in members.items() if value}, instructions)
+        if service.missing:
+            away = f"The tools of {', '.join(service.missing)} cannot be listed at the moment; list again later."
+            instructions = f"{instructions}\n\n{away}".lstrip()
+        return ServerInfo({name: value for name, value in members.items() if value}, instructions, service.missing)
 
 
 def _icon(icon: Icon) -> dict[str, Any]:
@@ -79,12 +86,14 @@ _CURSOR_TTL: Final = 600.0
 
 
 class ToolPage(Struct):
-    """A page of tools: the JSON array, the next page's cursor (None on the last), and milliseconds to cache it."""
+    """A page of tools: the JSON array, the next page's cursor (None on the last), milliseconds to cache it, and the
+    services of a group whose tools are missing."""
 
     tools: Raw
     cursor: str | None
     ttl_ms: int
     is_shared: bool
+    missing: tuple[str, ...] = ()
 
     @property
     def next_cursor(self) -> bytes:
@@ -160,8 +169,8 @@ class Operations:
         else:
             # A cursor spends from a budget of its own, so that long listings do not use up discovery's.
             after = await self._cursors.follow(cursor, caller)
-        catalog = await self.discovery.catalog(caller, patience)
-        catalog = self._access.visible_catalog(caller, catalog)
+        whole = await self.discovery.catalog(caller, patience)
+        catalog = self._access.visible_catalog(caller, whole)
         catalog = self._searched(catalog) or catalog
         page = await self._pages.get_page(catalog, projector, after, size or self._page_size)
         return ToolPage(
@@ -169,6 +178,7 @@ class Operations:
             None if page.last is None else self._cursors.issue(page.last, caller),
             int(self.discovery.seconds_fresh(caller.view) * 1000),
             not self._access.enabled,
+            whole.service.missing,
         )
 
     async def visible_tools(self, caller: Caller, patience: float | None = None) -> Catalog:

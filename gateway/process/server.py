@@ -29,9 +29,11 @@ from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
 from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
 from gateway.service.gauges import service_gauges, service_status, with_runbook
+from gateway.service.group import Group
 from gateway.service.mount import NOTHING, Mount
+from gateway.service.resource import Resource
 from gateway.service.service import Service
-from gateway.settings import ServiceSettings, Settings
+from gateway.settings import Settings
 from gateway.signing import read_secrets
 from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
@@ -70,11 +72,12 @@ class Server:
         self.lag = LoopLag()
         self.reloads = ReloadState()
         self.services: Mapping[str, Service] = {}  # the services by mount: "" or /crm
+        self.groups: Mapping[str, Group] = {}
         self._given_store = store
         self._sockets = sockets
         self._store: ServerStore = MemoryStore()
         self._mounts: dict[str, Mount] = {}
-        self._retiring: dict[Service, asyncio.Task[None]] = {}
+        self._retiring: dict[Resource, asyncio.Task[None]] = {}
         self._ports: list[Port] = []
         self._limit: ConnectionLimit | None = None
         self._stopping = False
@@ -135,23 +138,29 @@ class Server:
         knobs that keep their values. Raises :class:`ConfigError` with all faults; then nothing has changed."""
         kept = config.keep_for_process(self.settings, new)
         certificate = await asyncio.to_thread(read_certificate, kept.server.tls)
-        built = await self._build(kept.by_mount)
+        built, groups = await self._build(kept)
         # Nothing is awaited from here on, so that no request meets a half of the swap.
-        before, self.settings = self.services, kept
-        self.services = {mount: built.get(mount) or before[mount] for mount in kept.by_mount}
-        self.handler.sites = {mount: service.site for mount, service in self.services.items()}
+        before, self.settings = self.resources, kept
+        self.services = {mount: built.get(mount) or self.services[mount] for mount in kept.by_mount}
+        self.groups = {mount: groups.get(mount) or self.groups[mount] for mount in kept.groups_by_mount}
+        self.handler.sites = {mount: one.site for mount, one in self.resources.items()}
         self.handler.origins = self._origins()
         self.reloads.certificate = certificate
         if self.port and certificate is not None:
             self._ports[-1].encrypt(certificate.context)
-        for service in built.values():
-            service.start()
-        for mount, service in before.items():
-            if self.services.get(mount) is not service:
-                self._retire(service, None if mount in built else self._mounts.pop(mount))
+        for one in (*built.values(), *groups.values()):
+            one.start()
+        for mount, old in before.items():
+            if (successor := self.resources.get(mount)) is not old:
+                self._retire(old, None if successor else self._mounts.pop(mount))
         logs.set_level(kept.telemetry.log.level)
         logs.choose_requests(kept.telemetry.log.requests)
         self.reloads.apply(kept)
+
+    @property
+    def resources(self) -> Mapping[str, Resource]:
+        """Return all services and groups by mount. A group comes before its services."""
+        return {**self.groups, **self.services}
 
     async def wait_until_listed(self) -> None:
         """Wait until each service has tried to fetch its listing once."""
@@ -180,18 +189,18 @@ class Server:
             await asyncio.sleep(self.settings.server.drain_delay)
         self.lag.stop()
         await self.background.stop()
-        for service in self.services.values():
-            await service.background.stop()
+        for one in self.resources.values():
+            await one.background.stop()
         self.end_streams()
         for port in reversed(self._ports):  # the admin port last: probes are answered until the end
             await port.close()
         for mount in self._mounts.values():
             await mount.close()
-        for service in self._retiring:
-            service.uses.give_up()  # its port is closed: no call can still be answered
+        for one in self._retiring:
+            one.uses.give_up()  # its port is closed: no call can still be answered
         await asyncio.gather(*self._retiring.values(), return_exceptions=True)
-        for service in self.services.values():
-            await service.close()
+        for one in self.resources.values():
+            await one.close()
         await self._store.close()
         if self.settings.telemetry.audit.to:
             audit.stop()
@@ -210,28 +219,38 @@ class Server:
         except audit.TelemetryFault as fault:
             raise ConfigError([str(fault)]) from None
 
-    async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
-        """Make the services that are new or changed. Raises :class:`ConfigError`."""
-        built: dict[str, Service] = {}
+    async def _build(self, kept: Settings) -> tuple[dict[str, Service], dict[str, Group]]:
+        """Make the services and groups that are new or changed. Raises :class:`ConfigError`."""
+        built, groups = dict[str, Service](), dict[str, Group]()
         faults: list[str] = []
         async with AsyncExitStack() as undo:
-            for mount, settings in wanted.items():
+            for mount, settings in kept.by_mount.items():
                 before = self.services.get(mount)
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
-                        path = self._mounts.setdefault(mount, Mount(held=self.held))
                         inherited = NOTHING if before is None else before.leave(settings, files)
                         service = built[mount] = await Service.build(
-                            settings, files, self._store, self._secrets, mount=path, inherited=inherited
+                            settings, files, self._store, self._secrets, mount=self._mount(mount), inherited=inherited
                         )
                         undo.push_async_callback(service.close)
                 except ConfigError as error:
                     faults += error.faults
             if faults:
                 raise ConfigError(faults)
+            for mount, of_group in kept.groups_by_mount.items():
+                members = {one.name: built.get(one.mount) or self.services[one.mount] for one in of_group.members}
+                files, old = await ServiceFiles.read(of_group), self.groups.get(mount)
+                if old is None or not old.is_made_of(of_group, files, members):
+                    group = groups[mount] = Group(
+                        of_group, files, self._store, self._secrets, members, mount=self._mount(mount), before=old
+                    )
+                    undo.push_async_callback(group.close)
             undo.pop_all()
-        return built
+        return built, groups
+
+    def _mount(self, path: str) -> Mount:
+        return self._mounts.setdefault(path, Mount(held=self.held))
 
     async def _refresh_listing(self, mount: str) -> str:
         """Fetch the listing of the service at one mount, and of each service that a reload puts there meanwhile."""
@@ -244,28 +263,32 @@ class Server:
                 trouble = await service.discovery.refresh_now()
         return _named(asked, trouble) if asked and trouble else ""
 
-    def _retire(self, service: Service, unused: Mount | None) -> None:
-        """Close a service once its calls have ended, and those of its predecessors, which may run at the mount. That is
-        closed first if it is ``unused`` from now on."""
-        predecessors = [task for one, task in self._retiring.items() if one.settings.mount == service.settings.mount]
+    def _retire(self, old: Resource, unused: Mount | None) -> None:
+        """Close a service or a group once its calls have ended, those of its predecessors, which may run at the mount,
+        and those of groups, which may run here. The mount is closed first if it is ``unused`` from now on."""
+        path, of_service = old.settings.mount, isinstance(old, Service)
+        predecessors = [
+            task for one, task in self._retiring.items()
+            if one.settings.mount == path or (of_service and isinstance(one, Group))
+        ]  # fmt: skip
         if unused is not None:
             unused.subscriptions.close()
 
         async def retire() -> None:
-            await service.background.stop()
+            await old.background.stop()
             if predecessors:
                 await asyncio.wait(predecessors)
-            await service.uses.wait_until_idle()
+            await old.uses.wait_until_idle()
             if unused is not None:
                 await unused.close()
-            await service.close()
+            await old.close()
 
-        task = self._retiring[service] = asyncio.create_task(retire())
-        task.add_done_callback(lambda _: self._retired(service))
+        task = self._retiring[old] = asyncio.create_task(retire())
+        task.add_done_callback(lambda _: self._retired(old))
 
-    def _retired(self, service: Service) -> None:
+    def _retired(self, old: Resource) -> None:
         """Forget a service. After the last one collect garbage: services are large, and hold reference cycles."""
-        del self._retiring[service]
+        del self._retiring[old]
         if not self._retiring and not self._stopping:
             asyncio.get_running_loop().call_soon(COLLECTOR.look_through)  # later: this frame still refers to it
 

@@ -48,6 +48,7 @@ class Resource:
     discovery: CatalogSource
     invocation: Invocation
     site: Site
+    _access_type: type[Access] = Access
 
     def __init__(
         self,
@@ -70,11 +71,13 @@ class Resource:
         self._inherited = inherited
         per_caller = any(credential_modes(service).lists_per_caller for service in settings.services)
         languages = any(service.backend.listing.language is None for service in settings.services)
-        self.access = Access(settings.auth, settings.resource, per_caller=per_caller, own_languages=languages)
+        self.access = self._access_type(
+            settings.auth, settings.resource, per_caller=per_caller, own_languages=languages
+        )
         self.access.tool_scopes = self._tool_scopes
         api_keys = KeyRing(files.keys, settings.auth.scopes.implies, inherited.api_keys)
         self.auth = ServiceAuth(settings, api_keys, self._store, inherited.auth)
-        self._listings = Budget(self._store, "discovery", settings.limits.discovery)
+        self.listings = Budget(self._store, "discovery", settings.limits.discovery)
         self.call_notices = running.CallNotices(mount.calls, mount.elicitations, self._store)
         self._pages = PageCache()
 
@@ -89,6 +92,11 @@ class Resource:
             raise InvalidToken("it is bound to a key, and auth.dpop is off")
         principal = verified.principal
         return Caller(view=self.access.view_of(principal), principal=principal)
+
+    def start(self) -> None:
+        """Start the background work, and tell open streams what changed. The mount is this one's from now on."""
+        self.call_notices.follow()
+        self.auth.issuers.start()
 
     async def close(self) -> None:
         """Close everything that no other resource shares."""
@@ -111,8 +119,8 @@ class Resource:
         if shared := self.discovery.current():
             yield from (scope for scope in shared.scopes if scope not in configured)
 
-    def _take_over_streams(self, inherited: Inherited) -> None:
-        """Connect the streams at the mount to this resource, and notify them of what differs from its predecessor."""
+    def _take_over_streams(self, inherited: Inherited, before: CatalogSource | None) -> None:
+        """Connect the streams at the mount to this resource, and notify them of what differs from ``before``."""
         streams, settings = self.mount.subscriptions, self.settings
         heartbeat = settings.mcp.heartbeat
         interval = min(subscriptions.MAX_INTERVAL, heartbeat)
@@ -121,14 +129,13 @@ class Resource:
         self.mount.concurrency.most = settings.limits.concurrent
         if inherited.api_keys.end_all_but(self.auth.api_keys):
             streams.check_callers()
-        if inherited.discovery is None:
+        if before is None:
             return
         if not inherited.same_callers:
             streams.end_all()
         self.site.operations.epoch = streams.epoch
         for view in streams.views:
-            digests = inherited.discovery.shown_digest(view), self.discovery.shown_digest(view)
-            if not inherited.same_names or digests[0] != digests[1]:
+            if not inherited.same_names or before.shown_digest(view) != self.discovery.shown_digest(view):
                 streams.notify(view)
 
     def _site(self, search: ToolSearch, searched: Callable[[Catalog], Catalog | None]) -> Site:
@@ -136,7 +143,7 @@ class Resource:
         settings, mount = self.settings, self.mount
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         shared = operations.Operations(
-            discovery=self.discovery, pages=self._pages, budget=self._listings,
+            discovery=self.discovery, pages=self._pages, budget=self.listings,
             cursors=operations.Cursors(self._keys, next_pages), page_size=settings.catalog.page_size,
             searched=searched,
             introduction=operations.Introduction(settings.mcp.server, SERVER_NAME, __version__),

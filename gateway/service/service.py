@@ -146,12 +146,10 @@ class Service(Resource):
         return self.settings == settings and self.files == files
 
     def start(self) -> None:
-        """Start the background work, and tell open streams what changed. The mount is this service's from now on."""
         self._take_over()
+        super().start()
         self.shared_listing.follow(self.discovery)
-        self.call_notices.follow()
         self.discovery_notices.follow(self.discovery, self.mount.subscriptions)
-        self.auth.issuers.start()
         if self._modes.lists_per_caller and self.settings.auth.anonymous == "none":
             self.discovery.first_attempt_over.set()  # each caller has its own view: there is no shared one to wait for
             self.discovery.problems[0].set("")
@@ -179,7 +177,7 @@ class Service(Resource):
             self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
             if inherited.gate is not None:
                 self.learned.gate.breaker.openings += inherited.gate.breaker.openings
-        self._take_over_streams(inherited)
+        self._take_over_streams(inherited, inherited.discovery)
 
     def _tokens(self, section: Credentials) -> TokenClient:
         issuers = self.auth.issuers
@@ -224,7 +222,7 @@ class Service(Resource):
             input_requests=InputRequests(self._keys, self._store),
             access=self.access,
             budget=CallBudget(self._store, self.settings.limits.invocation),
-            listings=self._listings,
+            listings=self.listings,
             concurrency=self.mount.concurrency,
             builtin=builtin_tools(learned.search, self._visible, name_style) if knobs.search else {},
             name_style=name_style,

@@ -21,9 +21,14 @@ _HOW: Final = {
 }
 
 
+def first_word(name: str) -> str:
+    """Return the first of several words of a name, "" where it has only one."""
+    found = _GROUP.match(name)
+    return found[0] if found and len(found[0]) < len(name) else ""
+
+
 def group_of(tool: Tool) -> str:
-    found = _GROUP.match(tool.name)
-    return found[0] if found and len(found[0]) < len(tool.name) else ""
+    return first_word(tool.name)
 
 
 def groups_of(catalog: Catalog) -> list[tuple[str, int]]:

@@ -1,0 +1,267 @@
+"""A group: several services at one address, which is a protected resource of its own.
+
+Who may enter, the group's own settings say. A call then goes through the door of its service: with the service's
+scopes, limits, consent and credential, as if its caller had called there. docs/groups.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, cast
+
+from cachetools import LRUCache
+
+from gateway.auth.access import Access
+from gateway.config.service_files import ServiceFiles
+from gateway.credentials import credential_modes
+from gateway.discovery.tool_search import CALL_TOOL, SEARCH_CATALOG, SEARCH_TOOLS, ToolSearch, builtin_tools
+from gateway.errors import CallLimited
+from gateway.invocation.forwarding import Forwarder
+from gateway.invocation.input_requests import InputRequests
+from gateway.invocation.invocation import Arguments, Call, Invocation
+from gateway.limits import CallBudget
+from gateway.model import SHARED, Caller, CallExtras, Catalog, NameStyle, Outcome, View
+from gateway.schema.validation import ValidatorCache
+from gateway.service.members import Found, GroupAccess, GroupCatalogs, Member
+from gateway.service.mount import NOTHING, Inherited, Mount
+from gateway.service.resource import Resource
+from gateway.service.service import Service
+from gateway.settings import GroupSettings
+from gateway.signing import SigningKeys
+from gateway.store import Store
+from gateway.telemetry.cells import name_tools
+from gateway.telemetry.record import RECORD
+from gateway.web.tool_facts import first_word
+
+_SETTLE: Final = 0.2
+"""Seconds in which the changes of several services become one notice."""
+_MOST_WORDS: Final = 12
+"""Words by which the description of tool search tells what a service is for."""
+
+
+class Group(Resource):
+    """Hold the parts of one group. ``services`` are its services by name, which it calls as they are now: a reload that
+    makes another one of them makes another group, too."""
+
+    settings: GroupSettings
+    access: GroupAccess
+    discovery: GroupCatalogs
+    _access_type = GroupAccess
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        files: ServiceFiles,
+        store: Store,
+        secrets: tuple[bytes, ...],
+        services: Mapping[str, Service],
+        *,
+        mount: Mount,
+        before: Group | None = None,
+    ) -> None:
+        super().__init__(settings, files, store, secrets, mount=mount, inherited=_inherited(settings, files, before))
+        self._before = before.discovery if before else None
+        self.services = services
+        self.search: ToolSearch = before.search if before else ToolSearch()
+        self.access.members = [self._member(service, secrets) for service in services.values()]
+        self.discovery = GroupCatalogs(self.access.members, self._name_tools)
+        style = NameStyle(settings.catalog.names)
+        self.invocation = GroupInvocation(
+            discovery=self.discovery,
+            forwarder=cast(Forwarder, None),  # no call is forwarded here: each goes through the door of its service
+            validators=ValidatorCache(),
+            input_requests=InputRequests(self._keys, self._store),
+            access=self.access,
+            budget=CallBudget(self._store, settings.limits.invocation),
+            listings=self.listings,
+            concurrency=mount.concurrency,
+            builtin={} if settings.search is False else builtin_tools(self.search, self._visible, style),
+            name_style=style,
+        )
+        self._searched: LRUCache[str, Catalog] = LRUCache(len(services))
+        self.site = self._site(self.search, self._search_catalog)
+        self._changed = asyncio.Event()
+        self._views: set[View] = set()
+
+    def __repr__(self) -> str:
+        return f"<Group {self.settings.mount} of {', '.join(self.services)}: {self.uses!r}>"
+
+    def is_made_of(self, settings: GroupSettings, files: ServiceFiles, services: Mapping[str, Service]) -> bool:
+        """Return whether a group built of these would be equal to this one."""
+        return (self.settings, self.files) == (settings, files) and all(
+            self.services.get(name) is service for name, service in services.items()
+        )
+
+    def start(self) -> None:
+        before, self._before = self._before, None  # or each group would keep all that were before it
+        inherited, self._inherited = self._inherited, NOTHING
+        if before is not None:
+            self.discovery.take_over(before)
+        self._take_over_streams(inherited, before)
+        super().start()
+        for service in self.services.values():
+            service.discovery.followers.add(self._note_change)
+        self.background.start("changes of its services", self._follow)
+        self._note_change(SHARED)
+
+    async def close(self) -> None:
+        for service in self.services.values():
+            service.discovery.followers.discard(self._note_change)
+        await super().close()
+
+    def unready(self) -> str | None:
+        reasons = [service.unready() for service in self.services.values()]
+        return super().unready() if None in reasons else reasons[0]
+
+    def _member(self, service: Service, secrets: tuple[bytes, ...]) -> Member:
+        """Return a service as it is in this group: it names scopes as clients of the group request them, and its
+        consents are signed for the group."""
+        own = service.settings
+        auth = own.auth.model_copy(update={"issuers": self.settings.auth.issuers})
+        per_caller, languages = credential_modes(own).lists_per_caller, own.backend.listing.language is None
+        access = Access(auth, self.settings.resource, per_caller=per_caller, own_languages=languages)
+        keys = SigningKeys(secrets, f"{self.settings.mount_id} {own.name}")  # two services may have equal tools
+        invocation = service.invocation.at_group(access, InputRequests(keys, self._store))
+        return Member(service, access, invocation, [name for name in self.services if name != own.name])
+
+    def _tool_scopes(self) -> Iterator[str]:
+        for service in self.services.values():
+            yield from (*service.settings.auth.scopes.list_, *service.settings.auth.scopes.call)
+            yield from service.access.tool_scopes()
+
+    def _note_change(self, view: View) -> None:
+        self._views.add(view)
+        self._changed.set()
+
+    async def _follow(self) -> None:
+        """Notify the streams whose tools changed: once where several services change at a time."""
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(_SETTLE)
+            self._changed.clear()
+            changed, self._views = {(view.issuer, view.subject) for view in self._views}, set()
+            of_all = (SHARED.issuer, SHARED.subject) in changed
+            streams = self.mount.subscriptions.views
+            await self.discovery.check(view for view in streams if of_all or (view.issuer, view.subject) in changed)
+
+    def _name_tools(self, catalog: Catalog) -> None:
+        name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names))
+
+    def _search_catalog(self, catalog: Catalog) -> Catalog | None:
+        """Return what is listed in place of many tools: search, whose description says what there is to find."""
+        if not self.settings.searches(len(catalog.tools)):
+            return None
+        known = self._searched.get(catalog.digest)
+        if known is None:
+            text = f"{SEARCH_TOOLS.description} There are those of {_contents(catalog)}."
+            described = replace(SEARCH_TOOLS, description=text)
+            known = self._searched[catalog.digest] = replace(SEARCH_CATALOG, tools=(CALL_TOOL, described))
+        return known
+
+
+class GroupInvocation(Invocation):
+    """Prepare the calls of a group: spend its limits, and then prepare the call at the door of its service."""
+
+    _discovery: GroupCatalogs
+
+    async def prepare(
+        self,
+        caller: Caller,
+        name: str,
+        arguments: Arguments,
+        extras: CallExtras | None = None,
+        *,
+        as_sent: bool = False,
+    ) -> Call:
+        found, given = await self._found(caller, name, arguments)
+        if found is None:
+            return await super().prepare(caller, name, given, extras, as_sent=as_sent)
+        quota = await self._budget.spend(caller)
+        if quota.wait:
+            return Call(caller, found.tool, {}, extras, quota.fault, quota.headers, self._execute)
+        door, own, tool = found.member.invocation, found.own.name, found.tool
+        of_group = (lambda _: given(tool)) if callable(given) else given
+        try:
+            call = await door.prepare(found.caller, own, of_group, extras, as_sent=as_sent)
+        finally:
+            RECORD.get().tool = tool.name
+        headers = call.headers or quota.headers
+        return Call(caller, tool, call.arguments, call.extras, call.fault, headers, partial(self._run, call))
+
+    async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        found, _ = await self._found(caller, name, arguments)
+        if found is None:
+            raise await self._unknown_tool(caller, name)
+        quota = await self._budget.spend(caller)
+        if quota.wait:
+            raise quota.fault
+        try:
+            return await found.member.invocation.preview(found.caller, found.own.name, arguments)
+        finally:
+            RECORD.get().tool = found.tool.name
+
+    async def _found(self, caller: Caller, name: str, arguments: Arguments) -> tuple[Found | None, Arguments]:
+        """Return the tool that a call is for, and its arguments; None for search itself, and for a call of a tool that
+        search did not find. Raise :class:`UnknownTool`, and what refuses the caller."""
+        RECORD.get().tool = name
+        builtin = self._builtin.get(name)
+        if builtin is None:
+            found = await self._discovery.find(caller, name)
+            if found is None:
+                raise await self._unknown_tool(caller, name)
+        else:
+            given = arguments(builtin.tool) if callable(arguments) else arguments
+            given = {key: value for key, value in given.items() if value is not None}
+            schema = self._validators.compile_tool(builtin.tool.digest, builtin.tool.checked_schema)
+            if not builtin.calls_named or not schema.is_valid(given):
+                return None, given
+            found, arguments = await self._discovery.find(caller, given["name"]), given.get("arguments", {})
+            if found is None:
+                return None, given
+        if self._access.enabled:
+            self._access.check_call(caller, found.tool)
+        return found, arguments
+
+    async def _run(self, inner: Call, call: Call, answer_started: bool) -> Outcome:
+        """Make the call at the door of its service, and count it among those under way here, too."""
+        try:
+            held = self._concurrency.begin_call(call.caller)
+        except CallLimited as fault:
+            RECORD.get().note_outcome(fault.slug)
+            return Outcome(call.tool, fault=fault)
+        try:
+            return await inner.execute(answer_started=answer_started)
+        finally:
+            self._concurrency.end_call(held)
+
+
+def _inherited(settings: GroupSettings, files: ServiceFiles, before: Group | None) -> Inherited:
+    """Return what a group takes over from its predecessor."""
+    if before is None:
+        return NOTHING
+    old = before.settings
+    same_auth = (old.auth, before.files) == (settings.auth, files)
+    per_caller = [any(credential_modes(one).lists_per_caller for one in group.services) for group in (old, settings)]
+    return Inherited(
+        auth=before.auth if same_auth else None,
+        api_keys=before.auth.api_keys,
+        same_names=(old.search, old.catalog.names) == (settings.search, settings.catalog.names),
+        same_callers=old.auth == settings.auth and per_caller[0] == per_caller[1],
+    )
+
+
+def _contents(catalog: Catalog) -> str:
+    """Return how many tools each service has, and the words that the names of most of them begin with."""
+    words: dict[str, Counter[str]] = {}
+    for tool in catalog.tools:
+        service, _, name = tool.name.partition(".")
+        words.setdefault(service, Counter())[first_word(name)] += 1
+    texts = []
+    for service, counts in words.items():
+        known = [word for word, _ in counts.most_common(_MOST_WORDS) if word]
+        texts.append(f"{service} ({counts.total()} tools{': ' if known else ''}{', '.join(known)})")
+    return ", ".join(texts)

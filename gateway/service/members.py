@@ -1,0 +1,311 @@
+"""The tools of a group: the views of its services joined, each tool under the name of its service.
+
+``books.get`` of the service ``crm`` is ``crm.books.get``, and ``crm_books_get`` for LLM APIs. A name depends on its
+tool and on the names of the group's services alone: a service that is away changes no name of another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final
+from weakref import WeakValueDictionary
+
+from cachetools import LRUCache
+
+from gateway.auth.access import Access
+from gateway.catalog.names import NAME_RULES
+from gateway.concurrency.background import Problem
+from gateway.discovery.views import MAX_VIEWS
+from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, InsufficientScope, RateLimited, Unauthorized
+from gateway.invocation.invocation import Invocation
+from gateway.model import SHARED, Caller, Catalog, NameStyle, ServiceInfo, Tool, View
+from gateway.service.service import Service
+from gateway.text import excerpt
+
+PATIENCE: Final = 3.5
+"""Seconds for which a list waits for the first listing of a service, while other services have theirs."""
+_TABLES: Final = 64
+_MOST_TOLD: Final = 1000
+"""Characters of what one service says of itself."""
+_ABSENT: Final = (CatalogUnavailable, Forbidden, RateLimited, Unauthorized)
+"""What a service without a listing for this caller raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Hold a tool of a group: as the group offers it, and as its service does. ``caller`` is whom the service sees."""
+
+    tool: Tool
+    own: Tool
+    member: Member
+    caller: Caller
+
+
+class Member:
+    """Hold one service of a group. ``access`` and ``invocation`` are the service's, as they are at the group's address.
+    ``others`` are the names of the other services."""
+
+    def __init__(self, service: Service, access: Access, invocation: Invocation, others: Sequence[str]) -> None:
+        self.service = service
+        self.name = service.name
+        self.discovery = service.discovery
+        self.access = access
+        self.invocation = invocation
+        self._others = others
+        self._call_scopes = frozenset(service.settings.auth.scopes.call if access.enabled else ())
+        self._told = frozenset(service.settings.backend.told_claims)
+        self._tools: WeakValueDictionary[str, Tool] = WeakValueDictionary()
+        self._tables: LRUCache[str, tuple[Tool, ...]] = LRUCache(_TABLES)
+        self._found: LRUCache[str, Mapping[str, tuple[Tool, Tool]]] = LRUCache(_TABLES)
+
+    def caller(self, caller: Caller) -> Caller:
+        """Return a caller of the group as the service sees it: with the claims that it is told, in its own view."""
+        principal = caller.principal
+        if principal is not None and principal.claims:
+            told = tuple(claim for claim in principal.claims if claim[0] in self._told)
+            principal = replace(principal, claims=told)
+        view = self.access.view_of(principal, caller.view.language)
+        return Caller(caller.address, view, principal, caller.name_style)
+
+    async def catalog(self, caller: Caller, patience: float | None) -> Catalog:
+        """Return the catalog of the caller's view. Raise as :meth:`Discovery.catalog` does, and :class:`RateLimited`
+        where the caller made the service list too often."""
+        if self.discovery.would_list(caller):
+            await self.service.listings.spend(caller)
+        return await self.discovery.catalog(caller, patience)
+
+    def visible(self, caller: Caller, catalog: Catalog) -> Catalog | None:
+        """Return what a caller of the group sees of a catalog of the service, None where it may not list it."""
+        caller = self.caller(caller)
+        try:
+            self.access.check_list(caller)
+        except InsufficientScope:
+            return None
+        return self.access.visible_catalog(caller, catalog)
+
+    def tools_of(self, catalog: Catalog) -> tuple[Tool, ...]:
+        """Return the tools of a catalog of the service under their names in the group."""
+        tools = self._tables.get(catalog.digest)
+        if tools is None:
+            tools = self._tables[catalog.digest] = tuple(map(self.renamed, catalog.tools))
+        return tools
+
+    async def find(self, caller: Caller, name: str, patience: float | None) -> Found | None:
+        """Return the tool of this name in the group, None where the service has none. ``crm.`` may also stand before
+        any name by which the service finds a tool."""
+        caller = self.caller(caller)
+        catalog = await self.catalog(caller, patience)
+        by_name = self._found.get(catalog.digest)
+        if by_name is None:
+            pairs = [*zip(self.tools_of(catalog), catalog.tools, strict=True)]
+            by_name = self._found[catalog.digest] = {name: pair for pair in pairs for name in pair[0].names.values()}
+        if (found := by_name.get(name)) is not None:
+            return Found(*found, self, caller)
+        own = (
+            await self.discovery.find_tool(caller, name[len(self.name) + 1 :]) if name[len(self.name)] == "." else None
+        )
+        return None if own is None else Found(self.renamed(own), own, self, caller)
+
+    def renamed(self, tool: Tool) -> Tool:
+        """Return a tool of the service as the group offers it. Both share their schemas."""
+        known = self._tools.get(tool.digest)
+        if known is None:
+            known = self._tools[tool.digest] = tool.renamed(self._names(tool), self._call_scopes)
+        return known
+
+    def _names(self, tool: Tool) -> dict[NameStyle, str]:
+        raw, text = f"{self.name}.{tool.name}", f"{self.name}_{tool.name_for(NameStyle.LLM)}"
+        mcp, llm = NAME_RULES[NameStyle.MCP], NAME_RULES[NameStyle.LLM]
+        # crm_books_get may be books_get of crm, or get of crm_books: a suffix always tells them apart.
+        is_ambiguous = any(text.startswith(f"{other}_") for other in self._others)
+        return {
+            NameStyle.MCP: raw if mcp.accepts(raw) else mcp.make_name(raw, raw),
+            NameStyle.LLM: llm.add_suffix(text, raw) if is_ambiguous or not llm.accepts(text) else text,
+        }
+
+
+@dataclass(frozen=True)
+class Joined(Catalog):
+    """Hold the tools of several services, and the catalogs that they are from."""
+
+    parts: tuple[tuple[Member, Catalog], ...] = ()
+
+
+class GroupAccess(Access):
+    """Decide what callers of a group may list and call: what the group lets them, and the service, too. ``members``
+    are set once they are made."""
+
+    members: Sequence[Member] = ()
+
+    def check_list(self, caller: Caller) -> None:
+        super().check_list(caller)
+        refusals: list[InsufficientScope] = []
+        for member in self.members:
+            try:
+                member.access.check_list(member.caller(caller))
+                break
+            except InsufficientScope as refusal:
+                refusals.append(refusal)
+        else:
+            raise refusals[0]
+
+    def visible_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
+        if self.enabled and isinstance(catalog, Joined):
+            seen = [(member, part, member.visible(caller, part)) for member, part in catalog.parts]
+            if any(part is not visible for _, part, visible in seen):
+                parts = [(member, visible) for member, _, visible in seen if visible is not None]
+                catalog = _joined(parts, catalog.service)
+        return super().visible_catalog(caller, catalog)
+
+
+@dataclass(slots=True)
+class _Shown:
+    """Hold what a view was shown last, and to whom."""
+
+    caller: Caller
+    catalog: Catalog
+
+
+class GroupCatalogs:
+    """Join the catalogs of services. ``before_publish`` is called with each joined catalog before it is shown."""
+
+    def __init__(self, members: Sequence[Member], before_publish: Callable[[Catalog], None]) -> None:
+        self.members = members
+        self.after_publish: Callable[[View], None] = lambda _: None
+        self._before_publish = before_publish
+        self._by_parts: LRUCache[tuple[object, ...], Catalog] = LRUCache(_TABLES)
+        self._shown: LRUCache[View, _Shown] = LRUCache(MAX_VIEWS)
+
+    def take_over(self, before: GroupCatalogs) -> None:
+        """Take what each view was shown last, so that clients learn of a change."""
+        self._shown = before._shown
+
+    def current(self, view: View = SHARED) -> Catalog | None:
+        if (shown := self._shown.get(view)) is not None:
+            return shown.catalog
+        known = [member.discovery.current() or CatalogUnavailable("") for member in self.members]
+        return self._join(known) if view.is_shared and any(isinstance(one, Catalog) for one in known) else None
+
+    def shown_digest(self, view: View) -> str:
+        shown = self._shown.get(view)
+        return "" if shown is None else shown.catalog.digest
+
+    def seconds_fresh(self, view: View) -> float:
+        """Return the seconds for which all that was shown is fresh: none where a service is missing, since it may be
+        back at any time."""
+        shown = self._shown.get(view)
+        if shown is None or shown.catalog.service.missing:
+            return 0.0
+        return min(one.discovery.seconds_fresh(one.caller(shown.caller).view) for one in self.members)
+
+    def find_fresh_tool(self, caller: Caller, name: str) -> Tool | None:
+        return None  # this would have to ask each service
+
+    def would_list(self, caller: Caller) -> bool:
+        return False  # each service counts its own listings
+
+    def refresh_if_stale(self, caller: Caller) -> None:
+        for member in self.members:
+            member.discovery.refresh_if_stale(member.caller(caller))
+
+    async def drop_output_schema(self, tool: Tool) -> None:
+        """Do nothing: the service drops it."""
+
+    @property
+    def problems(self) -> tuple[Problem, Problem]:
+        causes = [f"{one.name}: {cause}" for one in self.members if (cause := one.discovery.problems[0].cause)]
+        return Problem("; ".join(causes)), Problem()
+
+    async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog:
+        """Return the tools that the caller sees of each service. Those without a listing are named. Raise what the
+        first service raises where none has a listing."""
+        listed = await self._listed(caller, patience)
+        if not any(isinstance(one, Catalog) for one in listed):
+            raise next(one for one in listed if isinstance(one, GatewayError))
+        catalog = self._join(listed)
+        shown = self._shown.get(caller.view)
+        self._shown[caller.view] = _Shown(caller, catalog)
+        if shown is None or shown.catalog.digest != catalog.digest:
+            self._before_publish(catalog)
+            if shown is not None:
+                self.after_publish(caller.view)
+        return catalog
+
+    async def check(self, views: Iterable[View]) -> None:
+        """Notify the streams of these views whose tools are not those that were shown last."""
+        for view in views:
+            shown = self._shown.get(view)
+            if shown is not None and shown.caller.token_still_valid(time.time()):
+                with suppress(GatewayError):
+                    await self.catalog(shown.caller, 0.0)
+            await asyncio.sleep(0)
+
+    async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None:
+        found = await self.find(caller, name, patience)
+        if found is None:
+            return None
+        found.member.access.check_describe(found.caller, found.own)
+        return found.tool
+
+    async def find(self, caller: Caller, name: str, patience: float | None = None) -> Found | None:
+        """Return the tool of this name, None where there is none. Only services whose name it begins with are asked."""
+        failure: GatewayError | None = None
+        for member in self.members:
+            if not name.startswith((f"{member.name}.", f"{member.name}_")):
+                continue
+            try:
+                if (found := await member.find(caller, name, patience)) is not None:
+                    return found
+            except CatalogUnavailable as error:
+                failure = error
+        if failure is not None:
+            raise failure
+        return None
+
+    async def _listed(self, caller: Caller, patience: float | None) -> list[Catalog | GatewayError]:
+        """Return what each service lists for the caller, or why it lists nothing. Only the first listing of a service
+        is waited for while another one has its own."""
+        callers = [member.caller(caller) for member in self.members]
+        pairs = [*zip(self.members, callers, strict=True)]
+        ready = [member.discovery.current(own.view) is not None for member, own in pairs]
+        if all(ready):
+            return [await _try(member, own, patience) for member, own in pairs]
+        if any(ready):
+            patience = PATIENCE if patience is None else min(patience, PATIENCE)
+        waits = [
+            0.0 if any(ready) and own.view.is_shared and member.discovery.first_attempt_over.is_set() else patience
+            for member, own in pairs
+        ]
+        return await asyncio.gather(*(_try(*pair, wait) for pair, wait in zip(pairs, waits, strict=True)))
+
+    def _join(self, listed: Sequence[Catalog | GatewayError]) -> Catalog:
+        key = tuple((one.digest, one.service) if isinstance(one, Catalog) else None for one in listed)
+        catalog = self._by_parts.get(key)
+        if catalog is None:
+            parts = [(one, it) for one, it in zip(self.members, listed, strict=True) if isinstance(it, Catalog)]
+            missing = {member.name for member in self.members} - {member.name for member, _ in parts}
+            told = [(member.name, excerpt(part.service.description, _MOST_TOLD)) for member, part in parts]
+            texts = [
+                f"Tools of {', '.join(name for name, _ in told)}; each one's name begins with that of its service.",
+                *(f"{name}: {text}" for name, text in told if text),
+            ]
+            info = ServiceInfo(description="\n\n".join(texts), missing=tuple(sorted(missing)))
+            catalog = self._by_parts[key] = _joined(parts, info)
+        return catalog
+
+
+def _joined(parts: Sequence[tuple[Member, Catalog]], info: ServiceInfo) -> Joined:
+    tools = sorted(chain.from_iterable(member.tools_of(part) for member, part in parts), key=lambda tool: tool.name)
+    return Joined(tuple(tools), "group", service=info, parts=tuple(parts))
+
+
+async def _try(member: Member, caller: Caller, patience: float | None) -> Catalog | GatewayError:
+    try:
+        return await member.catalog(caller, patience)
+    except _ABSENT as error:
+        return error
