@@ -48,9 +48,13 @@ class ServiceFiles:
 
 
 def _read_digests(settings: ResourceSettings) -> dict[str, bytes]:
+    """Return the digests of the files that are read once. Another service makes another group, so its files count."""
+    files = [*config.files_of_resource(settings)]
+    for one in settings.services if not isinstance(settings, ServiceSettings) else ():
+        files += ((f"{one.name}.{knob}", file) for knob, file in config.files_of_resource(one))
     digests = {}
-    for knob, file in config.files_of_resource(settings):
-        if knob != LISTED:
+    for knob, file in files:
+        if not knob.endswith(LISTED):
             with suppress(OSError):  # code that needs the file reports what is wrong with it
                 digests[knob] = hashlib.sha256(file.read_bytes()).digest()
     return digests

@@ -109,12 +109,11 @@ class Invocation:
         """The style of tool names where the caller chose none."""
 
     def __repr__(self) -> str:
-        return f"<Invocation: {self._forwarder!r}>"
+        return f"<{type(self).__name__}: {self._forwarder!r}>"
 
     def at_group(self, access: Access, input_requests: InputRequests) -> Invocation:
-        """Return the same at the address of a group, which names scopes, signs states and searches by itself."""
-        other = copy(self)
-        other._access, other._input_requests, other._builtin = access, input_requests, {}
+        """Return the same for callers of a group, which names scopes, signs states and searches by itself."""
+        vars(other := copy(self)).update(_access=access, _input_requests=input_requests, _builtin={})
         return other
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -81,6 +81,8 @@ def _icon(icon: Icon) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
 
+Searched: TypeAlias = Callable[[Catalog], Catalog | None]
+"""A function that returns what tool search lists in place of a catalog, None where that itself is listed."""
 _CURSOR_TTL: Final = 600.0
 """Seconds for which a cursor is good."""
 
@@ -102,7 +104,7 @@ class ToolPage(Struct):
 
 
 class Operations:
-    """Do what both eras need. ``searched`` returns what is listed in place of a catalog, None where that is listed."""
+    """Do what both eras need. ``searched`` is None where there is no tool search."""
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class Operations:
         budget: Budget,
         cursors: Cursors,
         page_size: int,
-        searched: Callable[[Catalog], Catalog | None],
+        searched: Searched | None,
         introduction: Introduction,
         subscriptions: Subscriptions,
         streams: StreamLimit,
@@ -171,7 +173,8 @@ class Operations:
             after = await self._cursors.follow(cursor, caller)
         whole = await self.discovery.catalog(caller, patience)
         catalog = self._access.visible_catalog(caller, whole)
-        catalog = self._searched(catalog) or catalog
+        if self._searched is not None:
+            catalog = self._searched(catalog) or catalog
         page = await self._pages.get_page(catalog, projector, after, size or self._page_size)
         return ToolPage(
             page.tools,

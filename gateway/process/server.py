@@ -7,7 +7,7 @@ An old service is closed once its last call has ended.
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
 from typing import Any, Final
@@ -29,11 +29,11 @@ from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
 from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
 from gateway.service.gauges import service_gauges, service_status, with_runbook
-from gateway.service.group import Group
+from gateway.service.group import make_resource
 from gateway.service.mount import NOTHING, Mount
 from gateway.service.resource import Resource
 from gateway.service.service import Service
-from gateway.settings import Settings
+from gateway.settings import ResourceSettings, Settings
 from gateway.signing import read_secrets
 from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
@@ -71,8 +71,7 @@ class Server:
         """Read the configuration again, and return the faults for which it is refused."""
         self.lag = LoopLag()
         self.reloads = ReloadState()
-        self.services: Mapping[str, Service] = {}  # the services by mount: "" or /crm
-        self.groups: Mapping[str, Group] = {}
+        self.resources: dict[str, Resource] = {}  # the services by mount, "" or /crm, and then the groups
         self._given_store = store
         self._sockets = sockets
         self._store: ServerStore = MemoryStore()
@@ -138,29 +137,28 @@ class Server:
         knobs that keep their values. Raises :class:`ConfigError` with all faults; then nothing has changed."""
         kept = config.keep_for_process(self.settings, new)
         certificate = await asyncio.to_thread(read_certificate, kept.server.tls)
-        built, groups = await self._build(kept)
+        built = await self._build(kept.resources)
         # Nothing is awaited from here on, so that no request meets a half of the swap.
         before, self.settings = self.resources, kept
-        self.services = {mount: built.get(mount) or self.services[mount] for mount in kept.by_mount}
-        self.groups = {mount: groups.get(mount) or self.groups[mount] for mount in kept.groups_by_mount}
+        self.resources = {one.mount: built.get(one.mount) or before[one.mount] for one in kept.resources}
         self.handler.sites = {mount: one.site for mount, one in self.resources.items()}
         self.handler.origins = self._origins()
         self.reloads.certificate = certificate
         if self.port and certificate is not None:
             self._ports[-1].encrypt(certificate.context)
-        for one in (*built.values(), *groups.values()):
+        for one in built.values():
             one.start()
-        for mount, old in before.items():
-            if (successor := self.resources.get(mount)) is not old:
-                self._retire(old, None if successor else self._mounts.pop(mount))
+        for mount, old in reversed(before.items()):  # groups before their services
+            if self.resources.get(mount) is not old:
+                self._retire(old, None if mount in built else self._mounts.pop(mount))
         logs.set_level(kept.telemetry.log.level)
         logs.choose_requests(kept.telemetry.log.requests)
         self.reloads.apply(kept)
 
     @property
-    def resources(self) -> Mapping[str, Resource]:
-        """Return all services and groups by mount. A group comes before its services."""
-        return {**self.groups, **self.services}
+    def services(self) -> Mapping[str, Service]:
+        """Return the services by mount, without the groups."""
+        return {mount: one for mount, one in self.resources.items() if isinstance(one, Service)}
 
     async def wait_until_listed(self) -> None:
         """Wait until each service has tried to fetch its listing once."""
@@ -219,38 +217,28 @@ class Server:
         except audit.TelemetryFault as fault:
             raise ConfigError([str(fault)]) from None
 
-    async def _build(self, kept: Settings) -> tuple[dict[str, Service], dict[str, Group]]:
-        """Make the services and groups that are new or changed. Raises :class:`ConfigError`."""
-        built, groups = dict[str, Service](), dict[str, Group]()
+    async def _build(self, wanted: Iterable[ResourceSettings]) -> dict[str, Resource]:
+        """Make the services, and the groups of them, that are new or changed. Raises :class:`ConfigError`."""
+        built: dict[str, Resource] = {}
         faults: list[str] = []
         async with AsyncExitStack() as undo:
-            for mount, settings in kept.by_mount.items():
-                before = self.services.get(mount)
+            for settings in wanted:
+                mount = settings.mount
+                before = self.resources.get(mount)
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
+                        path = self._mounts.setdefault(mount, Mount(held=self.held))
                         inherited = NOTHING if before is None else before.leave(settings, files)
-                        service = built[mount] = await Service.build(
-                            settings, files, self._store, self._secrets, mount=self._mount(mount), inherited=inherited
-                        )
-                        undo.push_async_callback(service.close)
+                        given = settings, files, self._store, self._secrets, path, inherited
+                        built[mount] = await make_resource(*given, {**self.resources, **built})
+                        undo.push_async_callback(built[mount].close)
                 except ConfigError as error:
                     faults += error.faults
             if faults:
                 raise ConfigError(faults)
-            for mount, of_group in kept.groups_by_mount.items():
-                members = {one.name: built.get(one.mount) or self.services[one.mount] for one in of_group.members}
-                files, old = await ServiceFiles.read(of_group), self.groups.get(mount)
-                if old is None or not old.is_made_of(of_group, files, members):
-                    group = groups[mount] = Group(
-                        of_group, files, self._store, self._secrets, members, mount=self._mount(mount), before=old
-                    )
-                    undo.push_async_callback(group.close)
             undo.pop_all()
-        return built, groups
-
-    def _mount(self, path: str) -> Mount:
-        return self._mounts.setdefault(path, Mount(held=self.held))
+        return built
 
     async def _refresh_listing(self, mount: str) -> str:
         """Fetch the listing of the service at one mount, and of each service that a reload puts there meanwhile."""
@@ -264,13 +252,9 @@ class Server:
         return _named(asked, trouble) if asked and trouble else ""
 
     def _retire(self, old: Resource, unused: Mount | None) -> None:
-        """Close a service or a group once its calls have ended, those of its predecessors, which may run at the mount,
-        and those of groups, which may run here. The mount is closed first if it is ``unused`` from now on."""
-        path, of_service = old.settings.mount, isinstance(old, Service)
-        predecessors = [
-            task for one, task in self._retiring.items()
-            if one.settings.mount == path or (of_service and isinstance(one, Group))
-        ]  # fmt: skip
+        """Close a service or a group once its calls have ended, and those that may still need it: of predecessors at
+        the mount, and of groups. The mount is closed first if it is ``unused`` from now on."""
+        predecessors = [task for one, task in self._retiring.items() if old.is_used_by(one)]
         if unused is not None:
             unused.subscriptions.close()
 

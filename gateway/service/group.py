@@ -28,9 +28,9 @@ from gateway.model import SHARED, Caller, CallExtras, Catalog, NameStyle, Outcom
 from gateway.schema.validation import ValidatorCache
 from gateway.service.members import Found, GroupAccess, GroupCatalogs, Member
 from gateway.service.mount import NOTHING, Inherited, Mount
-from gateway.service.resource import Resource
+from gateway.service.resource import Resource, lists_per_caller
 from gateway.service.service import Service
-from gateway.settings import GroupSettings
+from gateway.settings import GroupSettings, ResourceSettings, ServiceSettings
 from gateway.signing import SigningKeys
 from gateway.store import Store
 from gateway.telemetry.cells import name_tools
@@ -61,12 +61,11 @@ class Group(Resource):
         services: Mapping[str, Service],
         *,
         mount: Mount,
-        before: Group | None = None,
+        inherited: Inherited,
     ) -> None:
-        super().__init__(settings, files, store, secrets, mount=mount, inherited=_inherited(settings, files, before))
-        self._before = before.discovery if before else None
+        super().__init__(settings, files, store, secrets, mount=mount, inherited=inherited)
         self.services = services
-        self.search: ToolSearch = before.search if before else ToolSearch()
+        search = ToolSearch()
         self.access.members = [self._member(service, secrets) for service in services.values()]
         self.discovery = GroupCatalogs(self.access.members, self._name_tools)
         style = NameStyle(settings.catalog.names)
@@ -79,29 +78,35 @@ class Group(Resource):
             budget=CallBudget(self._store, settings.limits.invocation),
             listings=self.listings,
             concurrency=mount.concurrency,
-            builtin={} if settings.search is False else builtin_tools(self.search, self._visible, style),
+            builtin={} if settings.search is False else builtin_tools(search, self._visible, style),
             name_style=style,
         )
         self._searched: LRUCache[str, Catalog] = LRUCache(len(services))
-        self.site = self._site(self.search, self._search_catalog)
+        self.site = self._site(search, None if settings.search is False else self._search_catalog)
         self._changed = asyncio.Event()
         self._views: set[View] = set()
 
     def __repr__(self) -> str:
         return f"<Group {self.settings.mount} of {', '.join(self.services)}: {self.uses!r}>"
 
-    def is_made_of(self, settings: GroupSettings, files: ServiceFiles, services: Mapping[str, Service]) -> bool:
-        """Return whether a group built of these would be equal to this one."""
-        return (self.settings, self.files) == (settings, files) and all(
-            self.services.get(name) is service for name, service in services.items()
+    def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
+        left, old = super().leave(settings, files), self.settings
+        if not isinstance(settings, GroupSettings):
+            return left
+        same_auth = old.auth == settings.auth
+        return replace(
+            left,
+            auth=self.auth if same_auth and self.files.of("auth") == files.of("auth") else None,
+            api_keys=self.auth.api_keys,
+            same_names=(old.search, old.catalog.names) == (settings.search, settings.catalog.names),
+            same_callers=same_auth and lists_per_caller(old) == lists_per_caller(settings),
         )
 
     def start(self) -> None:
-        before, self._before = self._before, None  # or each group would keep all that were before it
-        inherited, self._inherited = self._inherited, NOTHING
-        if before is not None:
-            self.discovery.take_over(before)
-        self._take_over_streams(inherited, before)
+        inherited, self._inherited = self._inherited, NOTHING  # or each group would keep all that were before it
+        if isinstance(inherited.discovery, GroupCatalogs):
+            self.discovery.take_over(inherited.discovery)
+        self._take_over_streams(inherited)
         super().start()
         for service in self.services.values():
             service.discovery.followers.add(self._note_change)
@@ -239,19 +244,22 @@ class GroupInvocation(Invocation):
             self._concurrency.end_call(held)
 
 
-def _inherited(settings: GroupSettings, files: ServiceFiles, before: Group | None) -> Inherited:
-    """Return what a group takes over from its predecessor."""
-    if before is None:
-        return NOTHING
-    old = before.settings
-    same_auth = (old.auth, before.files) == (settings.auth, files)
-    per_caller = [any(credential_modes(one).lists_per_caller for one in group.services) for group in (old, settings)]
-    return Inherited(
-        auth=before.auth if same_auth else None,
-        api_keys=before.auth.api_keys,
-        same_names=(old.search, old.catalog.names) == (settings.search, settings.catalog.names),
-        same_callers=old.auth == settings.auth and per_caller[0] == per_caller[1],
-    )
+async def make_resource(
+    settings: ResourceSettings,
+    files: ServiceFiles,
+    store: Store,
+    secrets: tuple[bytes, ...],
+    mount: Mount,
+    inherited: Inherited,
+    known: Mapping[str, Resource],
+) -> Resource:
+    """Return a service or, of the services in ``known`` by mount, a group. Raises as :meth:`Service.build` does."""
+    if isinstance(settings, GroupSettings):
+        found = [known.get(service.mount) for service in settings.services]
+        services = {one.name: one for one in found if isinstance(one, Service)}
+        return Group(settings, files, store, secrets, services, mount=mount, inherited=inherited)
+    of_service = cast(ServiceSettings, settings)
+    return await Service.build(of_service, files, store, secrets, mount=mount, inherited=inherited)
 
 
 def _contents(catalog: Catalog) -> str:

@@ -14,7 +14,7 @@ from gateway.auth.verifier import Verifier
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
 from gateway.credentials import credential_modes
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import ToolSearch
 from gateway.discovery.views import BrokenOutputSchemas
@@ -110,7 +110,7 @@ class Inherited:
     gate: BackendGate | None = None
     dialect: str = "auto"
     secrets: tuple[str, ...] = ()
-    discovery: Discovery | None = None
+    discovery: CatalogSource | None = None
     same_catalogs: bool = False
     same_names: bool = False
     same_callers: bool = False

@@ -6,7 +6,7 @@ It never changes: for other settings, a reload builds another one. Building send
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from gateway import __version__
@@ -69,10 +69,9 @@ class Resource:
         self._keys = SigningKeys(secrets, settings.mount_id)
         self._store = ResourceStore(store, self._keys)
         self._inherited = inherited
-        per_caller = any(credential_modes(service).lists_per_caller for service in settings.services)
         languages = any(service.backend.listing.language is None for service in settings.services)
         self.access = self._access_type(
-            settings.auth, settings.resource, per_caller=per_caller, own_languages=languages
+            settings.auth, settings.resource, per_caller=lists_per_caller(settings), own_languages=languages
         )
         self.access.tool_scopes = self._tool_scopes
         api_keys = KeyRing(files.keys, settings.auth.scopes.implies, inherited.api_keys)
@@ -92,6 +91,20 @@ class Resource:
             raise InvalidToken("it is bound to a key, and auth.dpop is off")
         principal = verified.principal
         return Caller(view=self.access.view_of(principal), principal=principal)
+
+    def is_made_of(self, settings: ResourceSettings, files: ServiceFiles) -> bool:
+        """Return whether a resource built of these would be equal to this one."""
+        return self.settings == settings and self.files == files
+
+    def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
+        """Return what a successor of these settings and files takes over: of another kind, nothing but the streams."""
+        return Inherited(discovery=self.discovery)
+
+    def is_used_by(self, other: Resource) -> bool:
+        """Return whether calls of ``other`` may still need this one."""
+        return other.settings.mount == self.settings.mount or (
+            other is not self and any(one.mount == self.settings.mount for one in other.settings.services)
+        )
 
     def start(self) -> None:
         """Start the background work, and tell open streams what changed. The mount is this one's from now on."""
@@ -119,8 +132,8 @@ class Resource:
         if shared := self.discovery.current():
             yield from (scope for scope in shared.scopes if scope not in configured)
 
-    def _take_over_streams(self, inherited: Inherited, before: CatalogSource | None) -> None:
-        """Connect the streams at the mount to this resource, and notify them of what differs from ``before``."""
+    def _take_over_streams(self, inherited: Inherited) -> None:
+        """Connect the streams at the mount to this resource, and notify them of what differs from its predecessor."""
         streams, settings = self.mount.subscriptions, self.settings
         heartbeat = settings.mcp.heartbeat
         interval = min(subscriptions.MAX_INTERVAL, heartbeat)
@@ -129,7 +142,7 @@ class Resource:
         self.mount.concurrency.most = settings.limits.concurrent
         if inherited.api_keys.end_all_but(self.auth.api_keys):
             streams.check_callers()
-        if before is None:
+        if (before := inherited.discovery) is None:
             return
         if not inherited.same_callers:
             streams.end_all()
@@ -138,8 +151,8 @@ class Resource:
             if not inherited.same_names or before.shown_digest(view) != self.discovery.shown_digest(view):
                 streams.notify(view)
 
-    def _site(self, search: ToolSearch, searched: Callable[[Catalog], Catalog | None]) -> Site:
-        """Return the surfaces. ``searched`` returns what is listed in place of a catalog, None where that is listed."""
+    def _site(self, search: ToolSearch, searched: operations.Searched | None) -> Site:
+        """Return the surfaces. ``searched`` is as for :class:`~gateway.mcp.operations.Operations`."""
         settings, mount = self.settings, self.mount
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         shared = operations.Operations(
@@ -171,6 +184,11 @@ class Resource:
             authenticator=self.auth.authenticator, metadata=metadata, card=card, page=page,
             rest_page_size=rest_page_size(settings), max_body=settings.server.max_body, uses=self.uses,
         )  # fmt: skip
+
+
+def lists_per_caller(settings: ResourceSettings) -> bool:
+    """Return whether a service lists its methods for each caller."""
+    return any(credential_modes(service).lists_per_caller for service in settings.services)
 
 
 def rest_page_size(settings: ResourceSettings) -> int:

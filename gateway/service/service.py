@@ -30,7 +30,7 @@ from gateway.mcp import legacy, modern
 from gateway.model import SHARED, Catalog, NameStyle
 from gateway.service.mount import NOTHING, Inherited, Learned, Mount
 from gateway.service.resource import Resource, rest_page_size
-from gateway.settings import Credentials, ServiceSettings
+from gateway.settings import Credentials, ResourceSettings, ServiceSettings
 from gateway.store import Store
 from gateway.telemetry.cells import name_tools
 from gateway.text import masked_url, secrets_in
@@ -83,8 +83,7 @@ class Service(Resource):
         self.discovery_notices = subscriptions.DiscoveryNotices(self._store, backend_digest, *found)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
-        searches = settings.catalog.search
-        self.site = self._site(self.learned.search, lambda _: SEARCH_CATALOG if searches else None)
+        self.site = self._site(self.learned.search, (lambda _: SEARCH_CATALOG) if settings.catalog.search else None)
 
     def __repr__(self) -> str:
         mount, url = self.settings.mount or "/", masked_url(self.settings.backend.url)
@@ -110,8 +109,9 @@ class Service(Resource):
         mount = mount or Mount()
         service = cls(settings, files, store, secrets, mount=mount, inherited=inherited, progress=progress)
         try:
-            if inherited.learned and inherited.discovery and not inherited.same_catalogs:
-                await service.discovery.prepare(inherited.discovery)
+            before = inherited.discovery
+            if inherited.learned and isinstance(before, Discovery) and not inherited.same_catalogs:
+                await service.discovery.prepare(before)
         except BaseException as error:
             await service.close()
             if isinstance(error, NoListing):
@@ -119,8 +119,9 @@ class Service(Resource):
             raise
         return service
 
-    def leave(self, settings: ServiceSettings, files: ServiceFiles) -> Inherited:
-        """Return what a successor of these settings and files takes over."""
+    def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
+        if not isinstance(settings, ServiceSettings):
+            return super().leave(settings, files)
         old, modes = self.settings, credential_modes(settings)
         same_auth, same_backend = old.auth == settings.auth, (old.backend, self._modes) == (settings.backend, modes)
         endpoints = old.backend.credentials.token_endpoint, settings.backend.credentials.token_endpoint
@@ -140,10 +141,6 @@ class Service(Resource):
             same_names=(old.catalog.search, old.catalog.names) == (settings.catalog.search, settings.catalog.names),
             same_callers=same_auth and self._modes.lists_per_caller == modes.lists_per_caller,
         )
-
-    def is_made_of(self, settings: ServiceSettings, files: ServiceFiles) -> bool:
-        """Return whether a service built of these would be equal to this one."""
-        return self.settings == settings and self.files == files
 
     def start(self) -> None:
         self._take_over()
@@ -172,12 +169,12 @@ class Service(Resource):
     def _take_over(self) -> None:
         """Take over what the predecessor learned, and its streams."""
         inherited, self._inherited = self._inherited, NOTHING  # or each service would keep all that were before it
-        if inherited.discovery is not None:
+        if isinstance(inherited.discovery, Discovery):
             listings = inherited.learned is not None
             self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
             if inherited.gate is not None:
                 self.learned.gate.breaker.openings += inherited.gate.breaker.openings
-        self._take_over_streams(inherited, inherited.discovery)
+        self._take_over_streams(inherited)
 
     def _tokens(self, section: Credentials) -> TokenClient:
         issuers = self.auth.issuers
