@@ -184,6 +184,10 @@ class Operations:
             whole.service.missing,
         )
 
+    def searches(self, catalog: Catalog) -> bool:
+        """Return whether tool search stands in place of a catalog."""
+        return self._searched is not None and self._searched(catalog) is not None
+
     async def visible_tools(self, caller: Caller, patience: float | None = None) -> Catalog:
         """Return the catalog of which :meth:`list_tools` makes pages for this caller, before tool search hides it.
         Count one request, and raise as that does."""

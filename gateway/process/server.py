@@ -24,11 +24,11 @@ from gateway.config.source import ConfigError
 from gateway.config.warnings import log_config_warnings
 from gateway.discovery.refreshing import COLLECTOR
 from gateway.http_server.accepting import Bounds, Port, bind, listen_on
-from gateway.http_server.connection_limit import ConnectionLimit, connections_that_fit, raise_limit
+from gateway.http_server.connection_limit import ConnectionLimit, most_connections
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
 from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
-from gateway.service.gauges import service_gauges, service_status, with_runbook
+from gateway.service.gauges import resource_gauges, resource_status, with_runbook
 from gateway.service.group import make_resource
 from gateway.service.mount import NOTHING, Mount
 from gateway.service.resource import Resource
@@ -278,22 +278,12 @@ class Server:
 
     def _connection_limit(self) -> ConnectionLimit:
         """Return how many connections the public port may have: what the settings say, or what the system allows."""
+        to_services = sum(service.connections for service in self.settings.by_mount.values())
+        others = to_services + _OTHER_DESCRIPTORS * (1 + len(self.services)) + ADMIN_CONNECTIONS
         server = self.settings.server
-        asked = most = server.share(server.max_connections)
-        allowed = raise_limit()
-        if allowed is not None:
-            to_services = sum(service.connections for service in self.settings.by_mount.values())
-            others = _OTHER_DESCRIPTORS * (1 + len(self.services)) + ADMIN_CONNECTIONS
-            most = min(most, connections_that_fit(allowed, to_services + others))
-        if most < asked:
-            log.warning(
-                "server.max_connections is lowered to what the limit of open files allows",
-                asked=asked,
-                max_connections=most,
-                limit=allowed,
-                remedy="raise the hard limit: ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile in Docker",
-            )
-        return ConnectionLimit(most, self.handler.addresses.trusts)
+        return ConnectionLimit(
+            most_connections(server.share(server.max_connections), others), self.handler.addresses.trusts
+        )
 
     def _origins(self) -> Origins:
         server = self.settings.server
@@ -309,7 +299,7 @@ class Server:
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
     def figures(self) -> Snapshot:
-        of_services = (service_gauges(service, self._mounts[mount]) for mount, service in self.services.items())
+        of_services = (resource_gauges(one, self._mounts[mount]) for mount, one in self.resources.items())
         ahead = sum(port.serving.ahead.bytes for port in self._ports[-1:] if self._limit is not None)
         own = process_gauges(self._store, self.held, self._limit, ahead, self.lag, self.reloads)
         return snapshot(chain(own, *of_services))
@@ -318,7 +308,7 @@ class Server:
         """Return what ``/metrics`` says, and its content type."""
         cells, exemplars = self.figures()
         cells |= {key: [value] for key, value in admin_gauges(1, 1, 0)}
-        return await render((cells, exemplars), (service.name for service in self.services.values()), accept)
+        return await render((cells, exemplars), (one.name for one in self.resources.values()), accept)
 
     async def details(self) -> dict[str, Any]:
         """Return what the admin page says beside the status. A worker's goes to its parent as one line."""
@@ -344,7 +334,7 @@ class Server:
             "worker": None,
             "process": os.getpid(),
             "configuration": self.configuration,
-            "services": [service_status(service, self._mounts[mount]) for mount, service in self.services.items()],
+            "services": [resource_status(one, self._mounts[mount]) for mount, one in self.resources.items()],
             "problems": [*of_files, *of_store],
             "jobs": [*self.background.describe()],
             "under_way": {"calls": calls, "streams": streams, "tasks": len(asyncio.all_tasks())},

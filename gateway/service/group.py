@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
@@ -31,8 +31,9 @@ from gateway.service.mount import NOTHING, Inherited, Mount
 from gateway.service.resource import Resource, lists_per_caller
 from gateway.service.service import Service
 from gateway.settings import GroupSettings, ResourceSettings, ServiceSettings
-from gateway.signing import SigningKeys
+from gateway.signing import SigningKeys, read_secrets
 from gateway.store import Store
+from gateway.store.memory import MemoryStore
 from gateway.telemetry.cells import name_tools
 from gateway.telemetry.record import RECORD
 from gateway.web.tool_facts import first_word
@@ -260,6 +261,27 @@ async def make_resource(
         return Group(settings, files, store, secrets, services, mount=mount, inherited=inherited)
     of_service = cast(ServiceSettings, settings)
     return await Service.build(of_service, files, store, secrets, mount=mount, inherited=inherited)
+
+
+async def build_alone(
+    settings: ResourceSettings, *, mount: Mount | None = None, progress: Callable[[str], None] = lambda _: None
+) -> list[Resource]:
+    """Return a service, or the services of a group and then the group, for a command: with a store of its own. Raises
+    as :meth:`Service.build` does, and ``SecretError``. Close them in reverse."""
+    store, secrets, built = MemoryStore(), read_secrets(settings.server.secret_file), dict[str, Resource]()
+    try:
+        for service in settings.services:
+            files = await ServiceFiles.read(service)
+            path = mount if mount is not None and service is settings else Mount()
+            built[service.mount] = await Service.build(service, files, store, secrets, mount=path, progress=progress)
+        if isinstance(settings, GroupSettings):
+            given = settings, await ServiceFiles.read(settings), store, secrets, mount or Mount(), NOTHING
+            built[settings.mount] = await make_resource(*given, built)
+    except BaseException:
+        for one in built.values():
+            await one.close()
+        raise
+    return [*built.values()]
 
 
 def _contents(catalog: Catalog) -> str:

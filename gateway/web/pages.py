@@ -143,7 +143,8 @@ class ServicePage:
             state, word = f"Its methods cannot be listed now{why}. Tools that are known already stay.", "in trouble"
         else:
             state, word = "It answers.", "ready"
-        about = info.members.get("description", "")
+        names = [] if self.settings.section == "services" else [one.name for one in self.settings.services]
+        about = info.members.get("description") or (f"The tools of {', '.join(names)}." if names else "")
         title = info.members.get("title") or self.settings.name or info.members["name"]
         return {"title": title, "about": about, "state": state, "word": word}
 
@@ -169,7 +170,7 @@ class ServicePage:
             exchange, "service.html", connect=self._connect(exchange), refusal=refusal, rows=rows,
             total=len(catalog.tools), found=len(tools), words=words, group=group, groups=groups[:60],
             number=number, pages=pages,
-            searches=self.settings.catalog.search,
+            searches=self.operations.searches(catalog),
             left_out=left_out(catalog, self.settings.catalog, self.settings.name) if self._is_local else [],
         )  # fmt: skip
 
