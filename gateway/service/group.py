@@ -26,7 +26,7 @@ from gateway.invocation.invocation import Arguments, Call, Invocation
 from gateway.limits import CallBudget
 from gateway.model import SHARED, Caller, CallExtras, Catalog, NameStyle, Outcome, View
 from gateway.schema.validation import ValidatorCache
-from gateway.service.members import Found, GroupAccess, GroupCatalogs, Member
+from gateway.service.members import GroupAccess, GroupCatalogs, GroupTool, Member
 from gateway.service.mount import NOTHING, Inherited, Mount
 from gateway.service.resource import Resource, lists_per_caller
 from gateway.service.service import Service
@@ -210,7 +210,7 @@ class GroupInvocation(Invocation):
         finally:
             RECORD.get().tool = found.tool.name
 
-    async def _found(self, caller: Caller, name: str, arguments: Arguments) -> tuple[Found | None, Arguments]:
+    async def _found(self, caller: Caller, name: str, arguments: Arguments) -> tuple[GroupTool | None, Arguments]:
         """Return the tool that a call is for, and its arguments; None for search itself, and for a call of a tool that
         search did not find. Raise :class:`UnknownTool`, and what refuses the caller."""
         RECORD.get().tool = name

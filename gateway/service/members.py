@@ -37,7 +37,7 @@ _ABSENT: Final = (CatalogUnavailable, Forbidden, RateLimited, Unauthorized)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GroupTool:
     """Hold a tool of a group: as the group offers it, and as its service does. ``caller`` is whom the service sees."""
 
     tool: Tool
@@ -95,7 +95,7 @@ class Member:
             tools = self._tables[catalog.digest] = tuple(map(self.renamed, catalog.tools))
         return tools
 
-    async def find(self, caller: Caller, name: str, patience: float | None) -> Found | None:
+    async def find(self, caller: Caller, name: str, patience: float | None) -> GroupTool | None:
         """Return the tool of this name in the group, None where the service has none. ``crm.`` may also stand before
         any name by which the service finds a tool."""
         caller = self.caller(caller)
@@ -105,11 +105,11 @@ class Member:
             pairs = [*zip(self.tools_of(catalog), catalog.tools, strict=True)]
             by_name = self._found[catalog.digest] = {name: pair for pair in pairs for name in pair[0].names.values()}
         if (found := by_name.get(name)) is not None:
-            return Found(*found, self, caller)
+            return GroupTool(*found, self, caller)
         own = (
             await self.discovery.find_tool(caller, name[len(self.name) + 1 :]) if name[len(self.name)] == "." else None
         )
-        return None if own is None else Found(self.renamed(own), own, self, caller)
+        return None if own is None else GroupTool(self.renamed(own), own, self, caller)
 
     def renamed(self, tool: Tool) -> Tool:
         """Return a tool of the service as the group offers it. Both share their schemas."""
@@ -252,7 +252,7 @@ class GroupCatalogs:
         found.member.access.check_describe(found.caller, found.own)
         return found.tool
 
-    async def find(self, caller: Caller, name: str, patience: float | None = None) -> Found | None:
+    async def find(self, caller: Caller, name: str, patience: float | None = None) -> GroupTool | None:
         """Return the tool of this name, None where there is none. Only services whose name it begins with are asked."""
         failure: GatewayError | None = None
         for member in self.members:

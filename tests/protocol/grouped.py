@@ -14,7 +14,7 @@ from aiohttp import ClientSession
 
 from gateway.config.source import load_settings
 from gateway.process.server import Server
-from tests.authorization.stand import LISTS, REST, Bearer, tools_in
+from tests.authorization.stand import Bearer, tools_in
 from tests.fault.methods import ADD, ECHO, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.http_servers import gateway_of, served

@@ -10,12 +10,11 @@ import pytest
 from gateway.config.source import load_settings
 from tests.authorization.stand import CALLS, LISTS, REST, tools_in
 from tests.each import each
-from tests.fault.behaviours import Body, Hang
+from tests.fault.behaviours import Body, Hang, result
 from tests.fault.methods import ADD, ECHO, Rpc, openrpc
-from tests.fault.behaviours import result
-from tests.protocol.grouped import Grouped, grouped
+from tests.protocol.grouped import grouped
 from tests.protocol.official import LEGACY, MODERN
-from tests.protocol.talk import CAPABILITIES, SESSION, Answer, Client, legacy_headers, request
+from tests.protocol.talk import CAPABILITIES, Answer, Client, legacy_headers, request
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -145,11 +144,9 @@ async def test_a_service_without_a_listing_is_named_and_nothing_is_cached() -> N
         old = await it.client().legacy("tools/list")
         assert old.result["_meta"] == {"missingServices": ["shop"]}
         assert (await it.client().list(REST)).json["missingServices"] == ["shop"]
-        for told in (
-            (await it.client().modern("server/discover")).result,
-            (await it.client().legacy("initialize", {"protocolVersion": LEGACY[0], "capabilities": {},
-                                                     "clientInfo": {"name": "x", "version": "1"}}, version=None)).result,
-        ):  # fmt: skip
+        client = {"protocolVersion": LEGACY[0], "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        for method, era, params in (("server/discover", MODERN, {}), ("initialize", LEGACY[0], client)):
+            told = (await it.client().speak(era, method, params)).result
             assert "The tools of shop cannot be listed" in told["instructions"]
         assert structured(await it.client().modern("tools/call", {"name": "crm.add", "arguments": TWO_AND_THREE}))
         assert (await it.client().call(REST, "shop.echo", {"value": 1})).status == 503
@@ -243,13 +240,12 @@ async def test_a_call_goes_on_while_a_reload_swaps_its_service() -> None:
 
 
 async def test_a_service_that_becomes_a_group_ends_its_streams() -> None:
-    async with grouped() as it:
-        async with it.client(at="all").listen({"toolsListChanged": True}) as stream:
-            assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
-            urls = [f"services.{name}.backend.url={backend.url}" for name, backend in it.backends.items()]
-            knobs = ["auth.mode=off", *urls, f"services.all.backend.url={it.backends['crm'].url}"]
-            await it.gateway.reload(load_settings(None, knobs, environ={}))
-            assert (await stream.rest())[-1]["result"]["resultType"] == "complete"
+    async with grouped() as it, it.client(at="all").listen({"toolsListChanged": True}) as stream:
+        assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
+        urls = [f"services.{name}.backend.url={backend.url}" for name, backend in it.backends.items()]
+        knobs = ["auth.mode=off", *urls, f"services.all.backend.url={it.backends['crm'].url}"]
+        await it.gateway.reload(load_settings(None, knobs, environ={}))
+        assert (await stream.rest())[-1]["result"]["resultType"] == "complete"
 
 
 # --- limits and consent ----------------------------------------------------------------------------------------------
