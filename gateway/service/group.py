@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
@@ -19,12 +20,13 @@ from gateway.auth.access import Access
 from gateway.config.service_files import ServiceFiles
 from gateway.credentials import credential_modes
 from gateway.discovery.tool_search import CALL_TOOL, SEARCH_CATALOG, SEARCH_TOOLS, ToolSearch, builtin_tools
-from gateway.errors import CallLimited
+from gateway.errors import CallLimited, CatalogUnavailable
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Arguments, Call, Invocation
 from gateway.limits import CallBudget
-from gateway.model import SHARED, Caller, CallExtras, Catalog, NameStyle, Outcome, View
+from gateway.mcp import legacy, modern
+from gateway.model import ANONYMOUS, SHARED, Caller, CallExtras, Catalog, NameStyle, Outcome, View
 from gateway.schema.validation import ValidatorCache
 from gateway.service.members import GroupAccess, GroupCatalogs, GroupTool, Member
 from gateway.service.mount import NOTHING, Inherited, Mount
@@ -153,6 +155,17 @@ class Group(Resource):
             of_all = (SHARED.issuer, SHARED.subject) in changed
             streams = self.mount.subscriptions.views
             await self.discovery.check(view for view in streams if of_all or (view.issuer, view.subject) in changed)
+            if of_all and not lists_per_caller(self.settings):
+                await self._prepare()
+
+    async def _prepare(self) -> None:
+        """Join the tools, and make the first page of each era, before a client asks."""
+        with suppress(CatalogUnavailable):
+            catalog = await self.discovery.catalog(ANONYMOUS, 0.0)
+            catalog, style = self._search_catalog(catalog) or catalog, NameStyle(self.settings.catalog.names)
+            for projector in (modern.PROJECTOR, legacy.PROJECTORS[0]):
+                size = self.settings.catalog.page_size
+                await self._pages.get_page(catalog, projector.with_name_style(style), None, size)
 
     def _name_tools(self, catalog: Catalog) -> None:
         name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -20,6 +20,7 @@ from cachetools import LRUCache
 from gateway.auth.access import Access
 from gateway.catalog.names import NAME_RULES
 from gateway.concurrency.background import Problem
+from gateway.concurrency.turns import run_in_turns
 from gateway.discovery.views import MAX_VIEWS
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, InsufficientScope, RateLimited, Unauthorized
 from gateway.invocation.invocation import Invocation
@@ -77,7 +78,17 @@ class Member:
         where the caller made the service list too often."""
         if self.discovery.would_list(caller):
             await self.service.listings.spend(caller)
-        return await self.discovery.catalog(caller, patience)
+        catalog = await self.discovery.catalog(caller, patience)
+        if catalog.digest not in self._tables:
+            self._tables[catalog.digest] = await run_in_turns(self._named(catalog))
+        return catalog
+
+    def _named(self, catalog: Catalog) -> Generator[None, None, tuple[Tool, ...]]:
+        tools = []
+        for tool in catalog.tools:
+            tools.append(self.renamed(tool))
+            yield
+        return tuple(tools)
 
     def visible(self, caller: Caller, catalog: Catalog) -> Catalog | None:
         """Return what a caller of the group sees of a catalog of the service, None where it may not list it."""

@@ -31,7 +31,19 @@ from tests.bench.machine import Unusable, program, two_cores
 from tests.bench.page import PAGE, RESULTS, ROOT, write
 from tests.bench.profile import shares
 from tests.bench.report import Line, Rounds, lanes_table, lines_table
-from tests.bench.rows import BOUNDS, COLD_TOOLS, PAGES, SCRAPES, STARTS, TARGETS, Row, Run, guard, recorded_ratio
+from tests.bench.rows import (
+    BOUNDS,
+    COLD_TOOLS,
+    GROUPS,
+    PAGES,
+    SCRAPES,
+    STARTS,
+    TARGETS,
+    Row,
+    Run,
+    guard,
+    recorded_ratio,
+)
 from tests.bench.versions import machine
 
 _PROFILED: Final = 4
@@ -65,9 +77,13 @@ def plan(arguments: Sequence[str]) -> Plan:
     if given.quick:
         quick = tuple(row for row in (*TARGETS, *BOUNDS) if row.quick)
         return Plan(
-            True, given.rounds or 5, 3, frozenset(lanes.QUICK), (guard(recorded_ratio()), *quick, *SCRAPES, *STARTS)
+            True,
+            given.rounds or 5,
+            3,
+            frozenset(lanes.QUICK),
+            (guard(recorded_ratio()), *quick, *SCRAPES, *GROUPS, *STARTS),
         )
-    return Plan(False, given.rounds or 3, 3, everything, (*TARGETS, *BOUNDS, *SCRAPES, *PAGES))
+    return Plan(False, given.rounds or 3, 3, everything, (*TARGETS, *BOUNDS, *SCRAPES, *GROUPS, *PAGES))
 
 
 def say(what: str) -> None:
