@@ -69,8 +69,8 @@ class Group(Resource):
         super().__init__(settings, files, store, secrets, mount=mount, inherited=inherited)
         self.services = services
         search = ToolSearch()
-        self.access.members = [self._member(service, secrets) for service in services.values()]
-        self.discovery = GroupCatalogs(self.access.members, self._name_tools)
+        members = [self._member(service, secrets) for service in services.values()]
+        self.discovery = self.access.catalogs = GroupCatalogs(members, self._name_tools)
         style = NameStyle(settings.catalog.names)
         self.invocation = GroupInvocation(
             discovery=self.discovery,

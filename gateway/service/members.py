@@ -21,7 +21,6 @@ from gateway.auth.access import Access
 from gateway.catalog.names import NAME_RULES
 from gateway.concurrency.background import Problem
 from gateway.concurrency.turns import run_in_turns
-from gateway.discovery.views import MAX_VIEWS
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, InsufficientScope, RateLimited, Unauthorized
 from gateway.invocation.invocation import Invocation
 from gateway.model import SHARED, Caller, Catalog, NameStyle, ServiceInfo, Tool, View
@@ -31,6 +30,7 @@ from gateway.text import excerpt
 PATIENCE: Final = 3.5
 """Seconds for which a list waits for the first listing of a service, while other services have theirs."""
 _TABLES: Final = 64
+_MAX_SHOWN: Final = 4096
 _MOST_TOLD: Final = 1000
 """Characters of what one service says of itself."""
 _ABSENT: Final = (CatalogUnavailable, Forbidden, RateLimited, Unauthorized)
@@ -117,9 +117,8 @@ class Member:
             by_name = self._found[catalog.digest] = {name: pair for pair in pairs for name in pair[0].names.values()}
         if (found := by_name.get(name)) is not None:
             return GroupTool(*found, self, caller)
-        own = (
-            await self.discovery.find_tool(caller, name[len(self.name) + 1 :]) if name[len(self.name)] == "." else None
-        )
+        _, dot, rest = name.partition(".")
+        own = await self.discovery.find_tool(caller, rest) if dot and name.startswith(f"{self.name}.") else None
         return None if own is None else GroupTool(self.renamed(own), own, self, caller)
 
     def renamed(self, tool: Tool) -> Tool:
@@ -147,41 +146,6 @@ class Joined(Catalog):
     parts: tuple[tuple[Member, Catalog], ...] = ()
 
 
-class GroupAccess(Access):
-    """Decide what callers of a group may list and call: what the group lets them, and the service, too. ``members``
-    are set once they are made."""
-
-    members: Sequence[Member] = ()
-
-    def check_list(self, caller: Caller) -> None:
-        super().check_list(caller)
-        refusals: list[InsufficientScope] = []
-        for member in self.members:
-            try:
-                member.access.check_list(member.caller(caller))
-                break
-            except InsufficientScope as refusal:
-                refusals.append(refusal)
-        else:
-            raise refusals[0]
-
-    def visible_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
-        if self.enabled and isinstance(catalog, Joined):
-            seen = [(member, part, member.visible(caller, part)) for member, part in catalog.parts]
-            if any(part is not visible for _, part, visible in seen):
-                parts = [(member, visible) for member, _, visible in seen if visible is not None]
-                catalog = _joined(parts, catalog.service)
-        return super().visible_catalog(caller, catalog)
-
-
-@dataclass(slots=True)
-class _Shown:
-    """Hold what a view was shown last, and to whom."""
-
-    caller: Caller
-    catalog: Catalog
-
-
 class GroupCatalogs:
     """Join the catalogs of services. ``before_publish`` is called with each joined catalog before it is shown."""
 
@@ -189,30 +153,31 @@ class GroupCatalogs:
         self.members = members
         self.after_publish: Callable[[View], None] = lambda _: None
         self._before_publish = before_publish
-        self._by_parts: LRUCache[tuple[object, ...], Catalog] = LRUCache(_TABLES)
-        self._shown: LRUCache[View, _Shown] = LRUCache(MAX_VIEWS)
+        self._joined: LRUCache[tuple[object, ...], Joined] = LRUCache(_TABLES)
+        self._latest: LRUCache[View, Joined] = LRUCache(_TABLES)
+        self._shown: LRUCache[View, tuple[Caller, str]] = LRUCache(_MAX_SHOWN)
+        """To whom what was shown last: the digest of the tools."""
 
     def take_over(self, before: GroupCatalogs) -> None:
         """Take what each view was shown last, so that clients learn of a change."""
         self._shown = before._shown
 
     def current(self, view: View = SHARED) -> Catalog | None:
-        if (shown := self._shown.get(view)) is not None:
-            return shown.catalog
-        known = [member.discovery.current() or CatalogUnavailable("") for member in self.members]
-        return self._join(known) if view.is_shared and any(isinstance(one, Catalog) for one in known) else None
+        if (latest := self._latest.get(view)) is not None or not view.is_shared:
+            return latest
+        parts = [(member, part) for member in self.members if (part := member.discovery.current()) is not None]
+        return self.join(parts) if parts else None
 
     def shown_digest(self, view: View) -> str:
-        shown = self._shown.get(view)
-        return "" if shown is None else shown.catalog.digest
+        return self._shown[view][1] if view in self._shown else ""
 
     def seconds_fresh(self, view: View) -> float:
         """Return the seconds for which all that was shown is fresh: none where a service is missing, since it may be
         back at any time."""
-        shown = self._shown.get(view)
-        if shown is None or shown.catalog.service.missing:
+        catalog, (caller, _) = self._latest.get(view), self._shown.get(view, (Caller(), ""))
+        if catalog is None or catalog.service.missing:
             return 0.0
-        return min(one.discovery.seconds_fresh(one.caller(shown.caller).view) for one in self.members)
+        return min(member.discovery.seconds_fresh(member.caller(caller).view) for member in self.members)
 
     def find_fresh_tool(self, caller: Caller, name: str) -> Tool | None:
         return None  # this would have to ask each service
@@ -233,27 +198,24 @@ class GroupCatalogs:
         return Problem("; ".join(causes)), Problem()
 
     async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog:
-        """Return the tools that the caller sees of each service. Those without a listing are named. Raise what the
+        """Return the tools of each service in the caller's view. Those without a listing are named. Raise what the
         first service raises where none has a listing."""
-        listed = await self._listed(caller, patience)
-        if not any(isinstance(one, Catalog) for one in listed):
-            raise next(one for one in listed if isinstance(one, GatewayError))
-        catalog = self._join(listed)
-        shown = self._shown.get(caller.view)
-        self._shown[caller.view] = _Shown(caller, catalog)
-        if shown is None or shown.catalog.digest != catalog.digest:
+        catalog = self.join(await self._parts(caller, patience))
+        before = self.shown_digest(caller.view)
+        self._latest[caller.view], self._shown[caller.view] = catalog, (caller, catalog.digest)
+        if before != catalog.digest:
             self._before_publish(catalog)
-            if shown is not None:
+            if before:
                 self.after_publish(caller.view)
         return catalog
 
     async def check(self, views: Iterable[View]) -> None:
         """Notify the streams of these views whose tools are not those that were shown last."""
         for view in views:
-            shown = self._shown.get(view)
-            if shown is not None and shown.caller.token_still_valid(time.time()):
+            caller, _ = self._shown.get(view, (None, ""))
+            if caller is not None and caller.token_still_valid(time.time()):
                 with suppress(GatewayError):
-                    await self.catalog(shown.caller, 0.0)
+                    await self.catalog(caller, 0.0)
             await asyncio.sleep(0)
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None:
@@ -267,56 +229,63 @@ class GroupCatalogs:
         """Return the tool of this name, None where there is none. Only services whose name it begins with are asked."""
         failure: GatewayError | None = None
         for member in self.members:
-            if not name.startswith((f"{member.name}.", f"{member.name}_")):
-                continue
-            try:
-                if (found := await member.find(caller, name, patience)) is not None:
-                    return found
-            except CatalogUnavailable as error:
-                failure = error
+            if name.startswith((f"{member.name}.", f"{member.name}_")):
+                try:
+                    if (found := await member.find(caller, name, patience)) is not None:
+                        return found
+                except CatalogUnavailable as error:
+                    failure = error
         if failure is not None:
             raise failure
         return None
 
-    async def _listed(self, caller: Caller, patience: float | None) -> list[Catalog | GatewayError]:
-        """Return what each service lists for the caller, or why it lists nothing. Only the first listing of a service
-        is waited for while another one has its own."""
-        callers = [member.caller(caller) for member in self.members]
-        pairs = [*zip(self.members, callers, strict=True)]
-        ready = [member.discovery.current(own.view) is not None for member, own in pairs]
-        if all(ready):
-            return [await _try(member, own, patience) for member, own in pairs]
-        if any(ready):
+    def join(self, parts: Sequence[tuple[Member, Catalog]]) -> Joined:
+        """Return the tools of catalogs of services as one catalog, which says what they are and which are missing."""
+        key = tuple((member.name, part.digest, part.service) for member, part in parts)
+        if (known := self._joined.get(key)) is not None:
+            return known
+        told = {member.name: excerpt(part.service.description, _MOST_TOLD) for member, part in parts}
+        texts = [f"Tools of {', '.join(told)}; the name of each begins with that of its service."]
+        texts += [f"{name}: {text}" for name, text in told.items() if text]
+        missing = tuple(sorted(member.name for member in self.members if member.name not in told))
+        tools = sorted(chain.from_iterable(member.tools_of(part) for member, part in parts), key=lambda tool: tool.name)
+        info = ServiceInfo(description="\n\n".join(texts), missing=missing)
+        joined = self._joined[key] = Joined(tuple(tools), "group", service=info, parts=tuple(parts))
+        return joined
+
+    async def _parts(self, caller: Caller, patience: float | None) -> list[tuple[Member, Catalog]]:
+        """Return what each service lists for the caller. Only the first listing of a service is waited for while
+        another one has its own."""
+        pairs = [(member, member.caller(caller)) for member in self.members]
+        absent = [member for member, own in pairs if member.discovery.current(own.view) is None]
+        if some := 0 < len(absent) < len(pairs):
             patience = PATIENCE if patience is None else min(patience, PATIENCE)
-        waits = [
-            0.0 if any(ready) and own.view.is_shared and member.discovery.first_attempt_over.is_set() else patience
-            for member, own in pairs
-        ]
-        return await asyncio.gather(*(_try(*pair, wait) for pair, wait in zip(pairs, waits, strict=True)))
 
-    def _join(self, listed: Sequence[Catalog | GatewayError]) -> Catalog:
-        key = tuple((one.digest, one.service) if isinstance(one, Catalog) else None for one in listed)
-        catalog = self._by_parts.get(key)
-        if catalog is None:
-            parts = [(one, it) for one, it in zip(self.members, listed, strict=True) if isinstance(it, Catalog)]
-            missing = {member.name for member in self.members} - {member.name for member, _ in parts}
-            told = [(member.name, excerpt(part.service.description, _MOST_TOLD)) for member, part in parts]
-            texts = [
-                f"Tools of {', '.join(name for name, _ in told)}; each one's name begins with that of its service.",
-                *(f"{name}: {text}" for name, text in told if text),
-            ]
-            info = ServiceInfo(description="\n\n".join(texts), missing=tuple(sorted(missing)))
-            catalog = self._by_parts[key] = _joined(parts, info)
-        return catalog
+        async def ask(member: Member, own: Caller) -> Catalog | GatewayError:
+            failed = some and member in absent and own.view.is_shared and member.discovery.first_attempt_over.is_set()
+            try:
+                return await member.catalog(own, 0.0 if failed else patience)
+            except _ABSENT as error:
+                return error
+
+        asks = [ask(*pair) for pair in pairs]
+        found = await asyncio.gather(*asks) if absent else [await one for one in asks]
+        if parts := [(member, it) for member, it in zip(self.members, found, strict=True) if isinstance(it, Catalog)]:
+            return parts
+        raise next(one for one in found if isinstance(one, GatewayError))
 
 
-def _joined(parts: Sequence[tuple[Member, Catalog]], info: ServiceInfo) -> Joined:
-    tools = sorted(chain.from_iterable(member.tools_of(part) for member, part in parts), key=lambda tool: tool.name)
-    return Joined(tuple(tools), "group", service=info, parts=tuple(parts))
+class GroupAccess(Access):
+    """Decide what callers of a group may list and call: what the group lets them, and the service, too. ``catalogs``
+    is set once there is one."""
 
+    catalogs: GroupCatalogs
 
-async def _try(member: Member, caller: Caller, patience: float | None) -> Catalog | GatewayError:
-    try:
-        return await member.catalog(caller, patience)
-    except _ABSENT as error:
-        return error
+    def visible_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
+        """Return what a caller may see of a catalog. Raise :class:`InsufficientScope` where it may list no service."""
+        if self.enabled and isinstance(catalog, Joined):
+            seen = [(member, visible) for member, part in catalog.parts if (visible := member.visible(caller, part))]
+            if not seen:
+                catalog.parts[0][0].access.check_list(caller)
+            catalog = self.catalogs.join(seen)
+        return super().visible_catalog(caller, catalog)
