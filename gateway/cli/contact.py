@@ -18,6 +18,7 @@ from gateway.http_client.transport import open_transport
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.service.group import build_alone
+from gateway.service.mount import Mount
 from gateway.service.resource import Resource
 from gateway.service.service import Service
 from gateway.settings import CustomListing, ResourceSettings
@@ -47,7 +48,7 @@ async def contact(
     :class:`ContactFailed`."""
     try:
         with report.progress(", ".join(service.backend.url for service in settings.services)) as note:
-            built = await build_alone(settings, progress=note)
+            built = await build_alone(settings, Mount(), note)
             try:
                 if first is not None:
                     await first(built[-1])

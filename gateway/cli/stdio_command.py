@@ -130,7 +130,7 @@ async def serve_client(
     settings: ResourceSettings, token: Token, incoming: int, outgoing: int, stop: asyncio.Event
 ) -> None:
     """Serve one client on two descriptors until it ends its side, stops reading, or ``stop`` is set."""
-    built = await build_alone(settings, mount=(mount := Mount()))
+    built = await build_alone(settings, mount := Mount(), lambda _: None)
     service = built[-1]
     for one in built:
         if isinstance(one, Service):

@@ -230,8 +230,10 @@ class Server:
                     if before is None or not before.is_made_of(settings, files):
                         path = self._mounts.setdefault(mount, Mount(held=self.held))
                         inherited = NOTHING if before is None else before.leave(settings, files)
-                        given = settings, files, self._store, self._secrets, path, inherited
-                        built[mount] = await make_resource(*given, {**self.resources, **built})
+                        built[mount] = await make_resource(
+                            settings, self._store, self._secrets, {**self.resources, **built},
+                            files=files, mount=path, inherited=inherited,
+                        )  # fmt: skip
                         undo.push_async_callback(built[mount].close)
                 except ConfigError as error:
                     faults += error.faults

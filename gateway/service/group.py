@@ -70,7 +70,9 @@ class Group(Resource):
         self.services = services
         search = ToolSearch()
         members = [self._member(service, secrets) for service in services.values()]
-        self.discovery = self.access.catalogs = GroupCatalogs(members, self._name_tools)
+        self.discovery = self.access.catalogs = GroupCatalogs(
+            members, lambda catalog: name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names))
+        )
         style = NameStyle(settings.catalog.names)
         self.invocation = GroupInvocation(
             discovery=self.discovery,
@@ -88,9 +90,6 @@ class Group(Resource):
         self.site = self._site(search, None if settings.search is False else self._search_catalog)
         self._changed = asyncio.Event()
         self._views: set[View] = set()
-
-    def __repr__(self) -> str:
-        return f"<Group {self.settings.mount} of {', '.join(self.services)}: {self.uses!r}>"
 
     def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
         left, old = super().leave(settings, files), self.settings
@@ -166,9 +165,6 @@ class Group(Resource):
             for projector in (modern.PROJECTOR, legacy.PROJECTORS[0]):
                 size = self.settings.catalog.page_size
                 await self._pages.get_page(catalog, projector.with_name_style(style), None, size)
-
-    def _name_tools(self, catalog: Catalog) -> None:
-        name_tools(self.name, (*SEARCH_CATALOG.names, *catalog.names))
 
     def _search_catalog(self, catalog: Catalog) -> Catalog | None:
         """Return what is listed in place of many tools: search, whose description says what there is to find."""
@@ -260,39 +256,37 @@ class GroupInvocation(Invocation):
 
 async def make_resource(
     settings: ResourceSettings,
-    files: ServiceFiles,
     store: Store,
     secrets: tuple[bytes, ...],
-    mount: Mount,
-    inherited: Inherited,
     known: Mapping[str, Resource],
+    *,
+    files: ServiceFiles,
+    mount: Mount,
+    inherited: Inherited = NOTHING,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Resource:
     """Return a service or, of the services in ``known`` by mount, a group. Raises as :meth:`Service.build` does."""
-    if isinstance(settings, GroupSettings):
-        found = [known.get(service.mount) for service in settings.services]
-        services = {one.name: one for one in found if isinstance(one, Service)}
-        return Group(settings, files, store, secrets, services, mount=mount, inherited=inherited)
-    of_service = cast(ServiceSettings, settings)
-    return await Service.build(of_service, files, store, secrets, mount=mount, inherited=inherited)
+    if isinstance(settings, ServiceSettings):
+        return await Service.build(settings, files, store, secrets, mount=mount, inherited=inherited, progress=progress)
+    services = {one.name: one for name in settings.services if isinstance(one := known.get(name.mount), Service)}
+    group = cast(GroupSettings, settings)
+    return Group(group, files, store, secrets, services, mount=mount, inherited=inherited)
 
 
-async def build_alone(
-    settings: ResourceSettings, *, mount: Mount | None = None, progress: Callable[[str], None] = lambda _: None
-) -> list[Resource]:
+async def build_alone(settings: ResourceSettings, mount: Mount, progress: Callable[[str], None]) -> list[Resource]:
     """Return a service, or the services of a group and then the group, for a command: with a store of its own. Raises
     as :meth:`Service.build` does, and ``SecretError``. Close them in reverse."""
     store, secrets, built = MemoryStore(), read_secrets(settings.server.secret_file), dict[str, Resource]()
+    wanted = settings.services if isinstance(settings, ServiceSettings) else (*settings.services, settings)
     try:
-        for service in settings.services:
-            files = await ServiceFiles.read(service)
-            path = mount if mount is not None and service is settings else Mount()
-            built[service.mount] = await Service.build(service, files, store, secrets, mount=path, progress=progress)
-        if isinstance(settings, GroupSettings):
-            given = settings, await ServiceFiles.read(settings), store, secrets, mount or Mount(), NOTHING
-            built[settings.mount] = await make_resource(*given, built)
+        for one in wanted:
+            files, path = await ServiceFiles.read(one), mount if one is settings else Mount()
+            built[one.mount] = await make_resource(
+                one, store, secrets, built, files=files, mount=path, progress=progress
+            )
     except BaseException:
-        for one in built.values():
-            await one.close()
+        for made in built.values():
+            await made.close()
         raise
     return [*built.values()]
 
