@@ -102,9 +102,7 @@ class Resource:
 
     def is_used_by(self, other: Resource) -> bool:
         """Return whether calls of ``other`` may still need this one."""
-        return other.settings.mount == self.settings.mount or (
-            other is not self and any(one.mount == self.settings.mount for one in other.settings.services)
-        )
+        return self.settings.mount in (other.settings.mount, *(one.mount for one in other.settings.services))
 
     def start(self) -> None:
         """Start the background work, and tell open streams what changed. The mount is this one's from now on."""
