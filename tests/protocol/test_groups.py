@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.config.source import load_settings
-from tests.authorization.stand import CALLS, LISTS, REST, tools_in
+from tests.authorization.stand import CALLS, LISTS, REST
 from tests.each import each
 from tests.fault.behaviours import Body, Hang, result
 from tests.fault.methods import ADD, ECHO, Rpc, openrpc
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 TWO_AND_THREE = {"a": 2, "b": 3}
 BROKEN = Body(status=500, content_type=None)
 SOON = "catalog.ttl=1s"
-MANY = [Rpc(f"{area}.task{number:03}") for area in ("books", "orders") for number in range(101)]
 
 
 def structured(answer: Answer) -> Any:
@@ -248,6 +247,22 @@ async def test_a_service_that_becomes_a_group_ends_its_streams() -> None:
         assert (await stream.rest())[-1]["result"]["resultType"] == "complete"
 
 
+async def test_a_group_comes_and_goes_with_a_reload() -> None:
+    async with grouped() as it:
+        async with it.client().listen({"toolsListChanged": True}) as stream:
+            assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
+            urls = [f"services.{name}.backend.url={backend.url}" for name, backend in it.backends.items()]
+            alone = ["auth.mode=off", *urls]
+            await it.gateway.reload(load_settings(None, alone, environ={}))
+            assert (await stream.rest())[-1]["result"]["resultType"] == "complete"
+        assert (await it.client().send("POST", "/mcp")).status == 404
+        assert (await it.client(at="crm").list(REST)).status == 200
+        await it.gateway.reload(load_settings(None, [*alone, "groups.all.services=[shop]"], environ={}))
+        assert await it.names() == ["shop_echo"]
+        await it.reload()
+        assert await it.names() == ["crm_add", "shop_echo"]
+
+
 # --- limits and consent ----------------------------------------------------------------------------------------------
 
 
@@ -303,37 +318,3 @@ async def test_an_older_client_is_asked_through_the_group_too() -> None:
             answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}
             assert (await client.mcp(answer, legacy_headers(LEGACY[0], session))).status == 202
             assert (await stream.message())["result"]["structuredContent"] == {"sum": 5}
-
-
-# --- search ----------------------------------------------------------------------------------------------------------
-
-
-async def test_many_tools_are_offered_through_search_which_says_what_there_is() -> None:
-    async with grouped(services={"crm": MANY, "shop": [ADD, ECHO]}) as it:
-        tools = tools_in(await it.client().list(MODERN))
-        assert [*tools] == ["call_tool", "search_tools"]
-        assert "crm (202 tools: books, orders), shop (2 tools)" in tools["search_tools"]["description"]
-        query = {"name": "search_tools", "arguments": {"query": "add two numbers"}}
-        found = structured(await it.client().modern("tools/call", query))
-        assert found["tools"][0]["name"] == "shop_add"
-        call = {"name": "call_tool", "arguments": {"name": "shop_add", "arguments": TWO_AND_THREE}}
-        assert structured(await it.client().modern("tools/call", call)) == {"sum": 5}
-        assert structured(await it.client().modern("tools/call", {"name": "shop_add", "arguments": TWO_AND_THREE}))
-        unknown = {"name": "call_tool", "arguments": {"name": "shop_ad"}}
-        assert "There is no tool shop_ad" in await fault_of(it.client(), "call_tool", unknown["arguments"])
-        assert "Invalid arguments" in await fault_of(it.client(), "call_tool", {})
-
-
-async def test_search_is_as_the_group_says() -> None:
-    async with grouped("groups.all.catalog.search=true") as it:
-        assert await it.names() == ["call_tool", "search_tools"]
-    async with grouped("groups.all.catalog.search=false", services={"crm": MANY}) as it:
-        assert len(await it.names()) == len(MANY)
-        assert (await it.client().modern("tools/call", {"name": "search_tools"})).fault == (200, -32602)
-
-
-async def test_search_of_a_service_does_not_hide_its_tools_from_the_group() -> None:
-    async with grouped("services.crm.catalog.search=true") as it:
-        assert await it.names() == ["crm_add", "shop_echo"]
-        assert structured(await it.client().modern("tools/call", {"name": "crm_add", "arguments": TWO_AND_THREE}))
-        assert (await it.client().modern("tools/call", {"name": "crm.search_tools"})).fault == (200, -32602)
