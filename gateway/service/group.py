@@ -132,7 +132,7 @@ class Group(Resource):
         per_caller, languages = credential_modes(own).lists_per_caller, own.backend.listing.language is None
         access = Access(auth, self.settings.resource, per_caller=per_caller, own_languages=languages)
         keys = SigningKeys(secrets, f"{self.settings.mount_id} {own.name}")  # two services may have equal tools
-        invocation = service.invocation.at_group(access, InputRequests(keys, self._store))
+        invocation = service.invocation.at_group(access, InputRequests(keys, self._store, service=own.name))
         return Member(service, access, invocation, [name for name in self.services if name != own.name])
 
     def _tool_scopes(self) -> Iterator[str]:
