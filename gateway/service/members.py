@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -61,8 +60,7 @@ class Member:
         self._call_scopes = frozenset(service.settings.auth.scopes.call if access.enabled else ())
         self._told = frozenset(service.settings.backend.told_claims)
         self._tools: WeakValueDictionary[str, Tool] = WeakValueDictionary()
-        self._tables: LRUCache[str, tuple[Tool, ...]] = LRUCache(_TABLES)
-        self._found: LRUCache[str, Mapping[str, tuple[Tool, Tool]]] = LRUCache(_TABLES)
+        self._by_name: LRUCache[str, Mapping[str, tuple[Tool, Tool]]] = LRUCache(_TABLES)
 
     def caller(self, caller: Caller) -> Caller:
         """Return a caller of the group as the service sees it: with the claims that it is told, in its own view."""
@@ -79,16 +77,18 @@ class Member:
         if self.discovery.would_list(caller):
             await self.service.listings.spend(caller)
         catalog = await self.discovery.catalog(caller, patience)
-        if catalog.digest not in self._tables:
-            self._tables[catalog.digest] = await run_in_turns(self._named(catalog))
+        if catalog.digest not in self._by_name:
+            self._by_name[catalog.digest] = await run_in_turns(self._named(catalog))
         return catalog
 
-    def _named(self, catalog: Catalog) -> Generator[None, None, tuple[Tool, ...]]:
-        tools = []
-        for tool in catalog.tools:
-            tools.append(self.renamed(tool))
+    def _named(self, catalog: Catalog) -> Generator[None, None, dict[str, tuple[Tool, Tool]]]:
+        """Name one tool in each step. Return each, as the group and as the service offers it, by its names here."""
+        by_name: dict[str, tuple[Tool, Tool]] = {}
+        for own in catalog.tools:
+            tool = self.renamed(own)
+            by_name |= dict.fromkeys(tool.names.values(), (tool, own))
             yield
-        return tuple(tools)
+        return by_name
 
     def visible(self, caller: Caller, catalog: Catalog) -> Catalog | None:
         """Return what a caller of the group sees of a catalog of the service, None where it may not list it."""
@@ -99,23 +99,12 @@ class Member:
             return None
         return self.access.visible_catalog(caller, catalog)
 
-    def tools_of(self, catalog: Catalog) -> tuple[Tool, ...]:
-        """Return the tools of a catalog of the service under their names in the group."""
-        tools = self._tables.get(catalog.digest)
-        if tools is None:
-            tools = self._tables[catalog.digest] = tuple(map(self.renamed, catalog.tools))
-        return tools
-
     async def find(self, caller: Caller, name: str, patience: float | None) -> GroupTool | None:
         """Return the tool of this name in the group, None where the service has none. ``crm.`` may also stand before
         any name by which the service finds a tool."""
         caller = self.caller(caller)
         catalog = await self.catalog(caller, patience)
-        by_name = self._found.get(catalog.digest)
-        if by_name is None:
-            pairs = [*zip(self.tools_of(catalog), catalog.tools, strict=True)]
-            by_name = self._found[catalog.digest] = {name: pair for pair in pairs for name in pair[0].names.values()}
-        if (found := by_name.get(name)) is not None:
+        if (found := self._by_name[catalog.digest].get(name)) is not None:
             return GroupTool(*found, self, caller)
         _, dot, rest = name.partition(".")
         own = await self.discovery.find_tool(caller, rest) if dot and name.startswith(f"{self.name}.") else None
@@ -248,7 +237,7 @@ class GroupCatalogs:
         texts = [f"Tools of {', '.join(told)}; the name of each begins with that of its service."]
         texts += [f"{name}: {text}" for name, text in told.items() if text]
         missing = tuple(sorted(member.name for member in self.members if member.name not in told))
-        tools = sorted(chain.from_iterable(member.tools_of(part) for member, part in parts), key=lambda tool: tool.name)
+        tools = sorted((m.renamed(own) for m, part in parts for own in part.tools), key=lambda tool: tool.name)
         info = ServiceInfo(description="\n\n".join(texts), missing=missing)
         joined = self._joined[key] = Joined(tuple(tools), "group", service=info, parts=tuple(parts))
         return joined
