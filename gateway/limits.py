@@ -94,12 +94,12 @@ class CallBudget:
         self._per_caller = read_rate(per_caller, "call")
         self._permit = lru_cache(MAX_HANDLES)(self._new_permit)
 
-    async def spend(self, caller: Caller, tool: Tool) -> Quota:
-        """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.
-        Then the other rate may have been spent for nothing."""
+    async def spend(self, caller: Caller, tool: Tool | None = None) -> Quota:
+        """Count one call against all rates that apply, without ``tool`` against the caller's alone. Return the caller's
+        quota, or the one that refused the call. Then the other rate may have been spent for nothing."""
         permit = self._permit(self._per_caller, caller.principal is not None, caller.key)
         quota = await _take(self._per_caller, permit)
-        if tool.limit is not None and not quota.wait:
+        if tool is not None and tool.limit is not None and not quota.wait:
             quota = await self.spend_tool(caller, tool) or quota
         return quota
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from gateway.auth.compact import InvalidToken
 from gateway.auth.presets import Preset, preset_of
 from gateway.model import AccessToken, Principal
-from gateway.settings import Issuer, ServiceSettings
+from gateway.settings import Issuer, ResourceSettings
 
 MAX_NAME_BYTES: Final = 255
 LEEWAY: Final = 30.0
@@ -249,9 +249,10 @@ def _intern(scopes: frozenset[str]) -> frozenset[str]:
     return scopes
 
 
-def shared_audience_faults(services: Iterable[ServiceSettings]) -> Iterator[str]:
-    """Yield a fault for each audience or client that services share without ``auth.shared_audience`` in all."""
-    services_by_audience: dict[tuple[str, str], list[ServiceSettings]] = {}
+def shared_audience_faults(services: Iterable[ResourceSettings]) -> Iterator[str]:
+    """Yield a fault for each audience or client that services and groups share without ``auth.shared_audience`` in
+    all."""
+    services_by_audience: dict[tuple[str, str], list[ResourceSettings]] = {}
     for service in services:
         for issuer in service.auth.active_issuers:
             for audience in issuer_policy(issuer, service.resource, extra_audiences=True, implies={}).audiences:

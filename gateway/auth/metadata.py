@@ -9,7 +9,7 @@ from gateway import jsonrpc
 from gateway.auth.addresses import check_address
 from gateway.auth.dpop import ALGORITHMS
 from gateway.errors import Challenged, InsufficientScope
-from gateway.settings import ServiceSettings
+from gateway.settings import ResourceSettings
 from gateway.settings.auth import SCOPE
 
 PREFIX: Final = "/.well-known/oauth-protected-resource"
@@ -71,7 +71,7 @@ class ResourceMetadata:
 
 
 def build_resource_metadata(
-    settings: ServiceSettings, scopes: Callable[[], tuple[str, ...]], name: str, issuers: Callable[[], list[str]]
+    settings: ResourceSettings, scopes: Callable[[], tuple[str, ...]], name: str, issuers: Callable[[], list[str]]
 ) -> ResourceMetadata:
     """Return the metadata. ``name`` is for people; ``scopes`` returns those that a client may request."""
     resource = urlsplit(settings.resource)

@@ -20,8 +20,8 @@ from gateway.diagnosis.no_listing import NEEDS_TOKEN
 from gateway.diagnosis.store import check_store
 from gateway.errors import Unauthorized
 from gateway.model import Caller, Catalog, NameStyle, Principal
-from gateway.service.service import Service
-from gateway.settings import ServiceSettings, Settings
+from gateway.service.resource import Resource
+from gateway.settings import ResourceSettings, ServiceSettings, Settings
 from gateway.store import StoreFault
 from gateway.text import masked_url, printable
 
@@ -32,9 +32,9 @@ Say: TypeAlias = Callable[..., None]
 class Checked:
     """Hold what was found out about one service. ``failure`` is why ``code`` is not 0."""
 
-    settings: ServiceSettings
+    settings: ResourceSettings
     warnings: list[str]
-    service: Service | None = None
+    service: Resource | None = None
     issuers: list[tuple[IssuerPolicy, IssuerFinding]] = field(default_factory=list)
     catalog: Catalog | None = None
     principal: Principal | None = None
@@ -51,7 +51,7 @@ class Checked:
         return [found.fault for _, found in self.issuers if found.fault]
 
 
-async def check(settings: Settings, services: Sequence[ServiceSettings], token: str | None, *, as_json: bool) -> int:
+async def check(settings: Settings, services: Sequence[ResourceSettings], token: str | None, *, as_json: bool) -> int:
     """Print the report on each service. Return the highest exit code."""
     say: Say = (lambda *_: None) if as_json else report.say
     try:
@@ -89,14 +89,14 @@ async def check(settings: Settings, services: Sequence[ServiceSettings], token: 
     return code
 
 
-async def _check(settings: ServiceSettings, token: str | None, warnings: list[str], say: Say) -> Checked:
+async def _check(settings: ResourceSettings, token: str | None, warnings: list[str], say: Say) -> Checked:
     checked = Checked(settings, warnings)
 
-    async def report_auth(service: Service) -> None:
+    async def report_auth(service: Resource) -> None:
         checked.service = service
         await _report_auth(checked, service, say)
 
-    async def keep(service: Service, caller: Caller, catalog: Catalog) -> Catalog:
+    async def keep(service: Resource, caller: Caller, catalog: Catalog) -> Catalog:
         checked.catalog, checked.principal = catalog, caller.principal
         if caller.principal is not None and caller.token is None:
             checked.token = TokenReport.of_key(caller.principal)
@@ -111,7 +111,9 @@ async def _check(settings: ServiceSettings, token: str | None, warnings: list[st
         return checked if failure.diagnosis != NEEDS_TOKEN else _without_token(checked, say)
     finally:
         say(*_invitation(checked))
-    checked.warnings += lint_catalog(catalog, settings.catalog)
+    of_service = isinstance(settings, ServiceSettings)
+    checked.warnings += lint_catalog(catalog, settings.catalog) if of_service else ()
+    checked.warnings += [f"the tools of {name} are missing: see the service above" for name in catalog.service.missing]
     if checked.principal is not None and checked.token is not None:
         say(*principal_lines(checked.principal), *checked.token.lines())
     say(*report.check(settings, catalog, checked.warnings))
@@ -120,7 +122,7 @@ async def _check(settings: ServiceSettings, token: str | None, warnings: list[st
     return checked
 
 
-def _failure_lines(settings: ServiceSettings, checked: Checked, catalog: Catalog) -> tuple[str, ...]:
+def _failure_lines(settings: ResourceSettings, checked: Checked, catalog: Catalog) -> tuple[str, ...]:
     """Return why no caller could use what was found; none where callers can."""
     if checked.faults:
         return ("No caller can get in:", *(f"  {fault}" for fault in checked.faults))
@@ -150,7 +152,7 @@ def json_of(checked: Checked) -> dict[str, Any]:
     settings, catalog, failure = checked.settings, checked.catalog, checked.failure
     return {
         "name": settings.name or None, "path": f"{settings.mount}/mcp", "exit_code": checked.code,
-        "backend": masked_url(settings.backend.url),
+        "backend": masked_url(settings.backend.url) if isinstance(settings, ServiceSettings) else None,
         "auth": {"mode": settings.auth.mode, "issuers": [_issuer_json(*one) for one in checked.issuers],
                  "resource": settings.resource if settings.auth.traits.needs_metadata else None},
         "token": _token_json(checked),
@@ -200,7 +202,7 @@ def _failure_json(failure: ContactFailed) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def _report_auth(checked: Checked, service: Service, say: Say) -> None:
+async def _report_auth(checked: Checked, service: Resource, say: Say) -> None:
     """Report on authentication, and keep what was found. Contacts each issuer."""
     settings = service.settings
     auth = settings.auth
@@ -217,10 +219,11 @@ async def _report_auth(checked: Checked, service: Service, say: Say) -> None:
         found = await check_issuer(settings, policy, service.auth.issuers)
         checked.issuers.append((policy, found))
         say(*_issuer_lines(settings, policy, found))
-    say(*_credential_lines(settings))
+    if isinstance(settings, ServiceSettings):
+        say(*_credential_lines(settings))
 
 
-def _issuer_lines(settings: ServiceSettings, policy: IssuerPolicy, found: IssuerFinding) -> Iterator[str]:
+def _issuer_lines(settings: ResourceSettings, policy: IssuerPolicy, found: IssuerFinding) -> Iterator[str]:
     if found.endpoint:
         yield f"  introspects each token at {found.endpoint}"
     if found.keys is not None:

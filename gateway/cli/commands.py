@@ -20,8 +20,9 @@ from gateway.cli.methods_file import render_methods
 from gateway.cli.options import FAILED, UNUSABLE, configured, fail, run, with_one_service, with_service, with_token
 from gateway.config.source import ConfigError, load_settings
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Structure, Tool
+from gateway.service.resource import Resource
 from gateway.service.service import Service
-from gateway.settings import ServiceSettings, Settings
+from gateway.settings import ResourceSettings, ServiceSettings, Settings
 from gateway.telemetry import logs
 
 _VARIABLE: Final = f"_{COMMAND.upper().replace('-', '_')}_COMPLETE"
@@ -51,7 +52,7 @@ def completion(context: click.Context, shell: str) -> None:
 @with_token
 @click.option("--json", "as_json", is_flag=True, help="As JSON. docs/checking.md says what is in it.")
 def check(
-    settings: Settings, services: tuple[ServiceSettings, ...], token: str | None, as_json: bool, **_: Any
+    settings: Settings, services: tuple[ResourceSettings, ...], token: str | None, as_json: bool, **_: Any
 ) -> None:
     """Contact issuers and backend; print what is accepted, the tools, and what is quarantined and why."""
     logs.configure("traceback", "text")
@@ -71,7 +72,7 @@ def check(
               "params, to find out which it takes.")  # fmt: skip
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="With --try, one argument.")
 def tools(
-    service: ServiceSettings,
+    service: ResourceSettings,
     token: str | None,
     as_json: bool,
     since: Path | None,
@@ -81,14 +82,14 @@ def tools(
     **_: Any,
 ) -> None:
     """List the tools, show what changed, pin them, or try one."""
-    if tried is not None:
-        return _try(service, token, tried, pairs)
     if since is not None and pin:
         fail(UNUSABLE, "--diff and --pin exclude each other: review the difference first, then pin.")
-    if since is not None:
-        return _show_changes(service, since, token)
-    if pin:
-        return _pin(service, token)
+    if tried is not None or since is not None or pin:
+        if not isinstance(service, ServiceSettings):
+            fail(UNUSABLE, f"--diff, --pin and --try are for one service, and {service.name} is a group.")
+        if tried is not None:
+            return _try(service, token, tried, pairs)
+        return _pin(service, token) if since is None else _show_changes(service, since, token)
     catalog = _with_catalog(service, _return_catalog, token)
     name_style = NameStyle(service.catalog.names)
     if as_json:
@@ -104,11 +105,11 @@ def tools(
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; read as its schema says.")
 @click.option("--args", "whole", metavar="JSON", help="All arguments as one JSON object.")
 def call(
-    service: ServiceSettings, token: str | None, tool: str, pairs: tuple[str, ...], whole: str | None, **_: Any
+    service: ResourceSettings, token: str | None, tool: str, pairs: tuple[str, ...], whole: str | None, **_: Any
 ) -> None:
     """Call one tool and print its result."""
 
-    async def work(service: Service, caller: Caller, _: Catalog) -> Any:
+    async def work(service: Resource, caller: Caller, _: Catalog) -> Any:
         prepared = await service.invocation.prepare(caller, tool, lambda found: _arguments(found, pairs, whole))
         return await prepared.execute()
 
@@ -234,11 +235,11 @@ def _catalog_without_pins(service: ServiceSettings, token: str | None) -> Catalo
     return catalog
 
 
-async def _return_catalog(_: Service, __: Caller, catalog: Catalog) -> Catalog:
+async def _return_catalog(_: Resource, __: Caller, catalog: Catalog) -> Catalog:
     return catalog
 
 
-def _with_catalog(service: ServiceSettings, work: Work, token: str | None = None) -> Any:
+def _with_catalog(service: ResourceSettings, work: Work, token: str | None = None) -> Any:
     """Return what :func:`contact` does. A failure ends the program with a message and an exit code."""
     logs.configure("traceback", "text")
     try:

@@ -15,7 +15,7 @@ from gateway.cli import COMMAND
 from gateway.cli.client_entries import change_entry
 from gateway.cli.options import FILE, UNUSABLE, Given, configured, fail, program, with_service
 from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute, read_yaml_with_references
-from gateway.settings import ServiceSettings
+from gateway.settings import ResourceSettings
 from gateway.settings.knobs import texts_in
 from gateway.settings.paths import find_knob
 from gateway.settings.sending import names_in
@@ -45,7 +45,7 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 def connect(
     given: Given,
     /,
-    services: tuple[ServiceSettings, ...],
+    services: tuple[ResourceSettings, ...],
     client_name: str,
     http: bool,
     client_id: str | None,
@@ -88,7 +88,7 @@ def connect(
     click.echo(f"Add this to {where}" + (", or run it again with --write." if file else ".") + login, err=True)
 
 
-def _entry_names(services: Sequence[ServiceSettings], given: str | None) -> dict[str, ServiceSettings]:
+def _entry_names(services: Sequence[ResourceSettings], given: str | None) -> dict[str, ResourceSettings]:
     """Return the services by the names of their entries. Ends the program where one cannot be used."""
     if given and len(services) > 1:
         fail(UNUSABLE, f"--entry {given}: there are several services. Choose one with --service.")
@@ -100,7 +100,7 @@ def _entry_names(services: Sequence[ServiceSettings], given: str | None) -> dict
 
 
 def _change(
-    client: Client, file: Path, name: str, entry: Entry | None, service: ServiceSettings, is_named: bool
+    client: Client, file: Path, name: str, entry: Entry | None, service: ResourceSettings, is_named: bool
 ) -> None:
     """Write an entry to the client's file, or remove it for None, and say so. ``is_named``: the operator named it."""
     try:
@@ -114,15 +114,15 @@ def _change(
     click.echo(f"{file} {'' if changed else 'already '}{state}. {client.then if changed or entry else _OTHER}".rstrip())
 
 
-def _name_of(service: ServiceSettings) -> str:
+def _name_of(service: ResourceSettings) -> str:
     """Return the service's name; without one, the first part of its host, if that is a word."""
-    host = urlsplit(service.backend.url).hostname or ""
+    host = urlsplit(service.services[0].backend.url).hostname or ""
     first = host.partition(".")[0]
     plain = first.isdigit() or ":" in host or first in ("", "localhost")
     return service.name or ("gateway" if plain else first)
 
 
-def _command(given: Given, service: ServiceSettings, token_file: Path | None) -> tuple[str, ...]:
+def _command(given: Given, service: ResourceSettings, token_file: Path | None) -> tuple[str, ...]:
     """Return what a client starts. It starts it in any folder, so every path is absolute."""
     folder = Path.cwd()
     options: list[str] = [] if given.url is None else [given.url]
@@ -188,7 +188,7 @@ def _secrets_below(path: Sequence[str | int], value: Any) -> Iterator[Sequence[s
             yield from _secrets_below((*path, key), child)
 
 
-def _is_ours(old: Entry, service: ServiceSettings, is_named: bool) -> bool:
+def _is_ours(old: Entry, service: ResourceSettings, is_named: bool) -> bool:
     """Return whether this command wrote an entry: it starts this program, or has the service's URL. Host and port may
     differ in a plain one that the operator names: what is sent to a stranger's must not be sent to another host."""
     command, args, url = old.get("command"), old.get("args"), old.get("url", old.get("httpUrl"))

@@ -17,14 +17,17 @@ from gateway.errors import CatalogUnavailable, GatewayError, Unauthorized, Unkno
 from gateway.http_client.transport import open_transport
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
+from gateway.service.group import build_alone
+from gateway.service.mount import Mount
+from gateway.service.resource import Resource
 from gateway.service.service import Service
-from gateway.settings import CustomListing, ServiceSettings
-from gateway.signing import SecretError, read_secrets
+from gateway.settings import CustomListing, ResourceSettings
+from gateway.signing import SecretError
 from gateway.store.memory import MemoryStore
 from gateway.text import did_you_mean
 
-Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
-Preparation: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
+Work: TypeAlias = Callable[[Any, Caller, Catalog], Coroutine[Any, Any, Any]]
+Preparation: TypeAlias = Callable[[Resource], Coroutine[Any, Any, None]]
 
 
 @dataclass(eq=False)
@@ -39,25 +42,25 @@ class ContactFailed(Exception):
 
 
 async def contact(
-    settings: ServiceSettings, work: Work, token: str | None = None, first: Preparation | None = None
+    settings: ResourceSettings, work: Work, token: str | None = None, first: Preparation | None = None
 ) -> Any:
-    """Return what ``work``, after ``first``, makes of what the token's bearer sees. Raises :class:`ContactFailed`."""
+    """Return what ``work``, after ``first``, makes of what the token's bearer sees of a service or a group. Raises
+    :class:`ContactFailed`."""
     try:
-        secrets = read_secrets(settings.server.secret_file)
-        files = await ServiceFiles.read(settings)
-        with report.progress(settings.backend.url) as note:
-            service = await Service.build(settings, files, MemoryStore(), secrets, progress=note)
+        with report.progress(", ".join(service.backend.url for service in settings.services)) as note:
+            built = await build_alone(settings, Mount(), note)
             try:
                 if first is not None:
-                    await first(service)
-                return await _work(service, work, token)
+                    await first(built[-1])
+                return await _work(built[-1], work, token)
             finally:
-                await service.close()
+                for one in reversed(built):
+                    await one.close()
     except (ConfigError, SecretError) as error:
         raise ContactFailed(UNUSABLE, tuple(str(error).splitlines())) from error
 
 
-async def _work(service: Service, work: Work, token: str | None) -> Any:
+async def _work(service: Resource, work: Work, token: str | None) -> Any:
     caller = await _caller(service, token)
     try:
         catalog = await service.discovery.catalog(caller)
@@ -78,7 +81,7 @@ async def _work(service: Service, work: Work, token: str | None) -> Any:
         raise ContactFailed(FAILED, (error.message,)) from error
 
 
-async def _caller(service: Service, token: str | None) -> Caller:
+async def _caller(service: Resource, token: str | None) -> Caller:
     if token is None:
         return ANONYMOUS
     try:
@@ -102,8 +105,10 @@ def _explained(message: str, catalog: Catalog) -> str:
     return message if meant else message + did_you_mean(name, catalog.by_name)
 
 
-async def _diagnose(service: Service, caller: Caller, failure: BaseException | None) -> None:
-    """Raise why the search for a listing failed. Return where that is no such failure."""
+async def _diagnose(service: Resource, caller: Caller, failure: BaseException | None) -> None:
+    """Raise why the search for a listing failed. Return where that is no such failure, or a group's."""
+    if not isinstance(service, Service):
+        return
     settings = service.settings
     trouble = Trouble.of(settings, failure, service.secrets, has_token=caller.principal is not None)
     if trouble is None:

@@ -17,7 +17,7 @@ import click
 from gateway.cli import COMMAND
 from gateway.config.layers import mistaken_names
 from gateway.config.source import ConfigError, ConfigSource
-from gateway.settings import ServiceSettings, Settings
+from gateway.settings import ResourceSettings, ServiceSettings, Settings
 from gateway.text import did_you_mean
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
@@ -100,7 +100,7 @@ def configured(command: Callable[..., None], here: bool = True) -> Callable[...,
             if url and "services." in "".join(error.faults):
                 hints.append(f"The URL stands in for {knob}; --service NAME says of which service.")
             fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults), *hints)
-        is_open = not any(service.auth.traits.authenticates for service in settings.by_mount.values())
+        is_open = not any(service.auth.traits.authenticates for service in settings.resources)
         if defaults and is_open and context.info_name in _OPENING:
             click.echo(_OPEN, err=True)
         command(settings=settings, source=source, **arguments)
@@ -161,12 +161,12 @@ with_token: Final = click.option(
 
 
 def with_service(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the option --service. The command gets ``services``: that one, or all."""
+    """Add the option --service. The command gets ``services``: that service or group, or all."""
 
-    @click.option("--service", "name", metavar="NAME", help="Which of several services.")
+    @click.option("--service", "name", metavar="NAME", help="Which of several services, or a group.")
     @wraps(command)
     def with_services(settings: Settings, name: str | None, **arguments: Any) -> None:
-        services = tuple(settings.by_mount.values())
+        services = settings.resources
         names = [service.name for service in services if service.name]
         if name is not None and name not in names:
             known = f"there are {', '.join(names)}" if names else "the only one has no name: leave --service out"
@@ -178,13 +178,17 @@ def with_service(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_one_service(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the option --service, required where there are several. The command gets ``service``."""
+    """Add the option --service, required where there are several. The command gets ``service``, which may be a group's
+    where it asks for :class:`ResourceSettings`."""
+    takes_groups = command.__annotations__.get("service") is ResourceSettings
 
     @with_service
     @wraps(command)
-    def with_single(services: tuple[ServiceSettings, ...], **arguments: Any) -> None:
+    def with_single(services: tuple[ResourceSettings, ...], **arguments: Any) -> None:
         if len(services) > 1:
             fail(UNUSABLE, f"Choose a service with --service: {', '.join(service.name for service in services)}.")
+        if not takes_groups and not isinstance(services[0], ServiceSettings):
+            fail(UNUSABLE, f"--service {services[0].name}: is a group; choose one of its services.")
         command(service=services[0], **arguments)
 
     return with_single

@@ -21,7 +21,7 @@ from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog, NameStyle, Tool
 from gateway.process.parent import DIVIDED, OF_EACH
-from gateway.settings import ServiceSettings, Settings
+from gateway.settings import ResourceSettings, ServiceSettings, Settings
 from gateway.settings.server import ServerSettings
 from gateway.text import masked_url, printable, shorten
 from gateway.web.clients import KEY_VARIABLE
@@ -60,12 +60,15 @@ def warnings(sentences: Iterable[str]) -> Iterator[str]:
     yield from (f"  {sentence}" for sentence in sentences)
 
 
-def heading(settings: ServiceSettings) -> str:
-    return f"\nservice      {settings.name}, at {settings.mount}/mcp; its knobs are under services.{settings.name}"
+def heading(settings: ResourceSettings) -> str:
+    kind = settings.section.removesuffix("s")
+    return (
+        f"\n{kind:<12} {settings.name}, at {settings.mount}/mcp; its knobs are under {settings.section}.{settings.name}"
+    )
 
 
-def check(settings: ServiceSettings, catalog: Catalog, warned: list[str]) -> Iterator[str]:
-    yield f"backend      {masked_url(settings.backend.url)}"
+def check(settings: ResourceSettings, catalog: Catalog, warned: list[str]) -> Iterator[str]:
+    yield from (f"backend      {masked_url(service.backend.url)}" for service in settings.services)
     yield f"dialect      {catalog.dialect}"
     yield f"tools        {len(catalog.tools)}"
     yield from (f"  {line}" for line in tools_table(catalog, NameStyle(settings.catalog.names)))
@@ -219,7 +222,7 @@ def guide(settings: Settings, port: int, given: Given) -> None:
         return
     server, services = settings.server, settings.by_mount
     origin = server.model_copy(update={"port": port}).origin
-    urls = [f"{origin}{mount}/mcp" for mount in services]
+    urls = [f"{origin}{one.mount}/mcp" for one in settings.resources]
     first = next(iter(services.values()))
     command = (COMMAND,) if shutil.which(COMMAND) else program()
     words = [*command, "connect", *([given.url] if given.url else []), "--http"]

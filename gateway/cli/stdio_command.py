@@ -24,16 +24,16 @@ from gateway.auth.api_keys import is_key
 from gateway.auth.authenticator import PresentedToken
 from gateway.cli import options
 from gateway.cli.stdio import Conversation
-from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
 from gateway.errors import AuthUnavailable
 from gateway.model import ANONYMOUS, Caller
 from gateway.process.signals import stop_on_signal
+from gateway.service.group import build_alone
 from gateway.service.mount import Mount
+from gateway.service.resource import Resource
 from gateway.service.service import Service
-from gateway.settings import ServiceSettings, Settings
-from gateway.signing import SecretError, read_secrets
-from gateway.store.memory import MemoryStore
+from gateway.settings import ResourceSettings, ServiceSettings, Settings
+from gateway.signing import SecretError
 from gateway.telemetry import audit, logs, tracing
 
 TOKEN_VARIABLE: Final = "GATEWAY_TOKEN"  # noqa: S105, the name of a variable
@@ -58,7 +58,7 @@ Result = TypeVar("Result")
 @click.option("--token-file", type=options.FILE, metavar="FILE",
               help="File with an access token to act with; with auth.mode: jwt it is read for each message. Absent: "
                    f"${TOKEN_VARIABLE}, if it is set.")  # fmt: skip
-def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None, **_: Any) -> None:
+def stdio(settings: Settings, service: ResourceSettings, token_file: Path | None, **_: Any) -> None:
     """Serve MCP on standard input and output, for the client that starts this."""
     token = _token_from(token_file)
     if sys.stdin is not None and sys.stdin.isatty():
@@ -92,11 +92,10 @@ def _token_from(file: Path | None) -> Token:
     return lambda: options.read_token(file)
 
 
-def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
+def _with_token(settings: ResourceSettings, token: Token) -> ResourceSettings:
     """Return the settings under which the token has an effect. With ``auth.mode: off`` it is sent to the service: the
     client and this process belong to one user. Raises :class:`ConfigError` where it has no effect, or is missing."""
-    auth, credentials = settings.auth, settings.backend.credentials
-    given = token()
+    auth, given = settings.auth, token()
     if auth.traits.authenticates:
         if given is None and auth.anonymous == "none":
             knob = settings.knob("auth.anonymous")
@@ -104,6 +103,9 @@ def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
         return settings
     if given is None:
         return settings
+    if not isinstance(settings, ServiceSettings):
+        raise ConfigError(["A token is given, but nothing takes it: auth.mode of the group is off"])
+    credentials = settings.backend.credentials
     if credentials.mode != "auto":
         knob = settings.knob("backend.credentials")
         raise ConfigError([f"A token is given, but nothing takes it: auth.mode is off, and {knob} has its own"])
@@ -118,20 +120,22 @@ def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
     return replace(settings, backend=settings.backend.model_copy(update={"credentials": section}))
 
 
-async def _serve_until_signal(settings: ServiceSettings, token: Token, incoming: int, outgoing: int) -> None:
+async def _serve_until_signal(settings: ResourceSettings, token: Token, incoming: int, outgoing: int) -> None:
     stop = asyncio.Event()
     stop_on_signal(stop)
     await serve_client(settings, token, incoming, outgoing, stop)
 
 
 async def serve_client(
-    settings: ServiceSettings, token: Token, incoming: int, outgoing: int, stop: asyncio.Event
+    settings: ResourceSettings, token: Token, incoming: int, outgoing: int, stop: asyncio.Event
 ) -> None:
     """Serve one client on two descriptors until it ends its side, stops reading, or ``stop`` is set."""
-    secrets, files, mount = read_secrets(settings.server.secret_file), await ServiceFiles.read(settings), Mount()
-    service = await Service.build(settings, files, MemoryStore(), secrets, mount=mount)
-    service.discovery.explain_with(service.explain, tell_callers=True)  # the client is the operator's own
-    service.start()
+    built = await build_alone(settings, mount := Mount(), lambda _: None)
+    service = built[-1]
+    for one in built:
+        if isinstance(one, Service):
+            one.discovery.explain_with(one.explain, tell_callers=True)  # the client is the operator's own
+        one.start()
     longest = settings.server.max_body
     writer = LineWriter(outgoing)
     conversation = Conversation(service.site.endpoint, lambda: _caller(service, token), writer.write, longest)
@@ -151,7 +155,8 @@ async def serve_client(
     finally:
         await conversation.close()
         await mount.close()
-        await service.close()
+        for one in reversed(built):
+            await one.close()
         writer.close()
 
 
@@ -169,7 +174,7 @@ async def _first(*works: Any) -> None:
             raise result
 
 
-async def _caller(service: Service, token: Token) -> Caller:
+async def _caller(service: Resource, token: Token) -> Caller:
     """Return who the client is, by its token as it is now. Raises what the authenticator raises."""
     authenticator, access = service.site.authenticator, service.access
     if authenticator is None:

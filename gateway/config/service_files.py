@@ -16,7 +16,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import form_of
 from gateway.listing.static import read_fallback
 from gateway.model import Listing
-from gateway.settings import ServiceSettings
+from gateway.settings import ResourceSettings, ServiceSettings
 from gateway.settings.auth import ApiKey
 
 LISTED: Final = "backend.listing.file"
@@ -33,33 +33,40 @@ class ServiceFiles:
     keys: tuple[ApiKey, ...] = field(compare=False, default=())
 
     @classmethod
-    async def read(cls, settings: ServiceSettings) -> Self:
+    async def read(cls, settings: ResourceSettings) -> Self:
         """Read the files. Raises :class:`config.ConfigError` where one cannot be used."""
         digests = await asyncio.to_thread(_read_digests, settings)
         await asyncio.to_thread(_check_tls, settings)
-        pins, keys = await asyncio.to_thread(_read_pins, settings), await asyncio.to_thread(_read_keys, settings)
-        return cls(digests, pins, await _read_fallback(settings), keys)
+        keys = await asyncio.to_thread(_read_keys, settings)
+        if not isinstance(settings, ServiceSettings):
+            return cls(digests, keys=keys)
+        return cls(digests, await asyncio.to_thread(_read_pins, settings), await _read_fallback(settings), keys)
 
     def of(self, section: str) -> dict[str, bytes]:
         """Return the digests of the files that a section names."""
         return {knob: digest for knob, digest in self.digests.items() if knob.startswith(f"{section}.")}
 
 
-def _read_digests(settings: ServiceSettings) -> dict[str, bytes]:
+def _read_digests(settings: ResourceSettings) -> dict[str, bytes]:
+    """Return the digests of the files that are read once. Another service makes another group, so its files count."""
+    files = [*config.files_of_resource(settings)]
+    for one in settings.services if not isinstance(settings, ServiceSettings) else ():
+        files += ((f"{one.name}.{knob}", file) for knob, file in config.files_of_resource(one))
     digests = {}
-    for knob, file in config.files_of_service(settings):
-        if knob != LISTED:
+    for knob, file in files:
+        if not knob.endswith(LISTED):
             with suppress(OSError):  # code that needs the file reports what is wrong with it
                 digests[knob] = hashlib.sha256(file.read_bytes()).digest()
     return digests
 
 
-def _check_tls(settings: ServiceSettings) -> None:
+def _check_tls(settings: ResourceSettings) -> None:
     """Raise :class:`config.ConfigError` where a TLS file is unusable, before anything is open that must be closed."""
     issuers = settings.auth.active_issuers
     knob = settings.knob("auth.issuers.ca_file")
     try:
-        for files in (backend_tls(settings), *(TlsFiles(issuer.ca_file, ca_knob=knob) for issuer in issuers)):
+        own = map(backend_tls, (settings,) if isinstance(settings, ServiceSettings) else ())
+        for files in (*own, *(TlsFiles(issuer.ca_file, ca_knob=knob) for issuer in issuers)):
             files.context()
     except OSError as error:
         raise config.ConfigError([f"{error.filename}: {error.strerror}"]) from None
@@ -81,7 +88,7 @@ def _read_pins(settings: ServiceSettings) -> Pins | None:
         raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
 
 
-def _read_keys(settings: ServiceSettings) -> tuple[ApiKey, ...]:
+def _read_keys(settings: ResourceSettings) -> tuple[ApiKey, ...]:
     auth = settings.auth
     if auth.keys.file is None or not auth.takes_keys:
         return ()

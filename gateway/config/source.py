@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from gateway import credentials, jsonrpc
 from gateway.auth.claims import shared_audience_faults
 from gateway.config.layers import LISTENER_FILES, SERVER_FILES, SERVICE_FILES, Layers, successor
-from gateway.settings import ServiceSettings, Settings
+from gateway.settings import ResourceSettings, ServiceSettings, Settings
 from gateway.settings.paths import Key, as_written, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
 from gateway.text import did_you_mean, masked_url
@@ -106,11 +106,12 @@ def load_settings(
 
 
 def _faults_of_services(settings: Settings) -> Iterator[str]:
-    """Yield what is wrong with the credentials of services, and with audiences that they share."""
-    services = settings.by_mount.values()
-    for service in services:
+    """Yield what is wrong with the credentials of services and groups, and with audiences that they share."""
+    for service in settings.by_mount.values():
         yield from credentials.credential_faults(service)
-    yield from shared_audience_faults(services)
+    for group in settings.groups_by_mount.values():
+        yield from credentials.group_faults(group)
+    yield from shared_audience_faults(settings.resources)
 
 
 def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
@@ -135,16 +136,16 @@ def _by_origin(faults: Iterable[str], tree: Mapping[str, Any]) -> Iterator[str]:
         path = fault.partition(": ")[0].split(".")
         if _is_default(tree, path):
             for section in INHERITED:
-                fault = fault.replace(f"services.{path[1]}.{section}", section)
+                fault = fault.replace(f"{path[0]}.{path[1]}.{section}", section)
         yield fault
 
 
 def _is_default(tree: Mapping[str, Any], path: Sequence[Key], same_fault: bool = False) -> bool:
     """Return whether the value at a path of a service is inherited from the top level of ``tree``; for a map, which is
     merged from both, whether the top level has the ``same_fault``."""
-    if len(path) < 3 or path[0] != "services" or path[2] not in INHERITED:
+    if len(path) < 3 or path[0] not in ("services", "groups") or path[2] not in INHERITED:
         return False
-    own: Any = tree["services"][path[1]]
+    own: Any = tree[path[0]][path[1]]
     default: Any = tree
     for key in path[2:]:
         if not isinstance(own, dict) or not isinstance(default, dict) or key not in default:
@@ -223,7 +224,7 @@ def keep_for_process(old: Settings, new: Settings) -> Settings:
     kept = new
     for path in needs_restart(old, new):
         kept = _with_value_of(old, kept, path.split("."))
-    faults = [fault for service in kept.by_mount.values() for fault in service.faults()]
+    faults = [fault for one in kept.resources for fault in one.faults()]
     if faults := list(dict.fromkeys([*faults, *_faults_of_services(kept)])):
         why = "a reload keeps the old value of server knobs that need a restart"
         raise ConfigError([f"{fault}; {why}" for fault in faults])
@@ -241,15 +242,17 @@ def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
     """Yield the files that the settings name, as pairs of knob and file."""
     for path in (*SERVER_FILES, *LISTENER_FILES):
         yield from _named_files(settings, path.split("."), "")
-    for service in settings.by_mount.values():
-        for knob, file in files_of_service(service):
-            yield service.knob(knob), file
+    for one in settings.resources:
+        for knob, file in files_of_resource(one):
+            yield one.knob(knob), file
 
 
-def files_of_service(settings: ServiceSettings) -> Iterator[tuple[str, Path]]:
-    """Yield the files that one service names, as pairs of knob and file; knobs are relative to the service."""
+def files_of_resource(settings: ResourceSettings) -> Iterator[tuple[str, Path]]:
+    """Yield the files that a service or a group names, as pairs of knob and file; knobs are relative to it. The files
+    of its services are none of a group's."""
     for path in SERVICE_FILES:
-        yield from _named_files(settings, path.split("."), "")
+        if isinstance(settings, ServiceSettings) or path.startswith("auth."):
+            yield from _named_files(settings, path.split("."), "")
 
 
 def _named_files(value: Any, path: Sequence[str], knob: str) -> Iterator[tuple[str, Path]]:

@@ -11,7 +11,7 @@ from gateway.credentials.fixed import BasicCredential, DigestCredential, NoCrede
 from gateway.credentials.grants import TokenClient
 from gateway.credentials.login import LoginCredential
 from gateway.credentials.same_resource import SameResource
-from gateway.settings import Credentials, ListingCredentials, ServiceSettings
+from gateway.settings import Credentials, GroupSettings, ListingCredentials, ServiceSettings
 from gateway.text import did_you_mean
 
 _ALL_MODES: Final[tuple[type[Credential], ...]] = (
@@ -105,6 +105,27 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
             fault for mode in dict.fromkeys((modes.calls, modes.listing)) for fault in mode.faults(settings, modes)
         ]
     return faults
+
+
+def group_faults(group: GroupSettings) -> Iterator[str]:
+    """Yield why services of a group cannot be sent the tokens of its callers, which are for the group."""
+    for member in group.members:
+        modes = credential_modes(member)
+        if not (modes.calls.uses_callers_token or modes.listing.uses_callers_token):
+            continue
+        ours, theirs = group.auth, member.auth
+        audiences = {issuer.issuer: {*issuer.audiences} for issuer in theirs.active_issuers}
+        one_audience = ours.shared_audience and theirs.shared_audience and all(
+            {*issuer.audiences} and {*issuer.audiences} <= audiences.get(issuer.issuer, set())
+            for issuer in ours.active_issuers
+        )  # fmt: skip
+        if not one_audience:
+            yield (
+                f"{member.knob('backend.credentials.mode')}: {SameResource.name} sends callers' tokens, and those of "
+                f"the group {group.name} are for {group.resource}: set {TokenExchange.name} there; or set "
+                f"{group.knob('auth.shared_audience')} and {member.knob('auth.shared_audience')} to true and the same "
+                f"audiences in both, where one token may be good for both; or leave {member.name} out of the group"
+            )
 
 
 def build_credentials(

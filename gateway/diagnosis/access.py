@@ -19,7 +19,7 @@ from gateway.auth.metadata import ANOTHER_ISSUER
 from gateway.auth.presets import PRESETS
 from gateway.catalog.curation import list_some
 from gateway.model import Principal
-from gateway.settings import ServiceSettings
+from gateway.settings import ResourceSettings
 from gateway.text import excerpt
 
 _SHOWN: Final = 200
@@ -52,7 +52,7 @@ class IssuerFinding:
     fault: str = ""
 
 
-async def check_issuer(settings: ServiceSettings, policy: IssuerPolicy, issuers: Issuers) -> IssuerFinding:
+async def check_issuer(settings: ResourceSettings, policy: IssuerPolicy, issuers: Issuers) -> IssuerFinding:
     """Return what the issuer of ``policy`` publishes now."""
     issuer, keys, found = policy.issuer, issuers.keys[policy.issuer.issuer], None
     try:
@@ -71,7 +71,7 @@ async def check_issuer(settings: ServiceSettings, policy: IssuerPolicy, issuers:
     return IssuerFinding(found, fault=_issuer_fault(settings, policy, fault) if fault else "")
 
 
-def _issuer_fault(settings: ServiceSettings, policy: IssuerPolicy, text: str) -> str:
+def _issuer_fault(settings: ResourceSettings, policy: IssuerPolicy, text: str) -> str:
     """Return what is wrong with an issuer, and what to do about it."""
     knob = settings.knob(f"auth.issuers.{settings.auth.issuers.index(policy.issuer)}")
     if any(words in text for words in _UNREACHABLE):
@@ -83,7 +83,7 @@ def _issuer_fault(settings: ServiceSettings, policy: IssuerPolicy, text: str) ->
     return f"{policy.issuer.issuer}: {text}; {step}"
 
 
-def challenge_warning(settings: ServiceSettings, access: Access) -> str:
+def challenge_warning(settings: ResourceSettings, access: Access) -> str:
     """Return for which clients the scopes that a client without a token learns of are not enough, "" for none."""
     first = access.challenged_scopes()
     later = [scope for scope in access.supported_scopes if scope not in first]
@@ -124,7 +124,7 @@ class TokenReport:
         return cls(tuple(Row(name, has, "") for name, has in said.items()))
 
     @classmethod
-    def of(cls, settings: ServiceSettings, given: Sequence[IssuerPolicy], raw: str, refusal: str = "") -> Self:
+    def of(cls, settings: ResourceSettings, given: Sequence[IssuerPolicy], raw: str, refusal: str = "") -> Self:
         """Return what a token says, and what to do where it is refused."""
         if is_key(raw):
             knob = settings.knob("auth.keys.file")
@@ -165,7 +165,7 @@ class TokenReport:
 
 
 def _rows(
-    settings: ServiceSettings, policy: IssuerPolicy | None, issuers: Iterable[str], token: CompactToken
+    settings: ResourceSettings, policy: IssuerPolicy | None, issuers: Iterable[str], token: CompactToken
 ) -> Iterator[Row]:
     claims = token.claims
     scopes = settings.auth.scopes
@@ -204,7 +204,7 @@ def _time(value: Any) -> str:
     return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%SZ}{over}"
 
 
-def _preset_to_set(settings: ServiceSettings, policy: IssuerPolicy, token: CompactToken, knob: str) -> tuple[str, str]:
+def _preset_to_set(settings: ResourceSettings, policy: IssuerPolicy, token: CompactToken, knob: str) -> tuple[str, str]:
     """Return the preset that accepts this kind of token, or "", and what to do about the kind."""
     preset = _fitting_preset(settings, policy, token.typ, token.claims)
     types = " or ".join(map(str, policy.token_types))
@@ -215,7 +215,9 @@ def _preset_to_set(settings: ServiceSettings, policy: IssuerPolicy, token: Compa
     return "", f"Get a token whose typ is {types}, or set {knob} if docs/issuers has a page about its issuer."
 
 
-def _fitting_preset(settings: ServiceSettings, policy: IssuerPolicy, typ: str | None, claims: Mapping[str, Any]) -> str:
+def _fitting_preset(
+    settings: ResourceSettings, policy: IssuerPolicy, typ: str | None, claims: Mapping[str, Any]
+) -> str:
     """Return the preset that accepts this kind of token, or "". Of several, it is the one that has fixed values for
     more claims, or whose name the issuer has, or that finds the client in more claims."""
     fitting = []

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -28,6 +28,24 @@ PATIENCE: Final = 20.0
 """Seconds for which a caller waits for a listing where nothing else can be served."""
 
 log = structlog.get_logger()
+
+
+class CatalogSource(Protocol):
+    """Give each caller its current catalog: that of one service (:class:`Discovery`), or of several."""
+
+    after_publish: Callable[[View], None]
+
+    def current(self, view: View = SHARED) -> Catalog | None: ...
+    def shown_digest(self, view: View) -> str: ...
+    def seconds_fresh(self, view: View) -> float: ...
+    def find_fresh_tool(self, caller: Caller, name: str) -> Tool | None: ...
+    def would_list(self, caller: Caller) -> bool: ...
+    def refresh_if_stale(self, caller: Caller) -> None: ...
+    async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog: ...
+    async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None: ...
+    async def drop_output_schema(self, tool: Tool) -> None: ...
+    @property
+    def problems(self) -> tuple[Problem, Problem]: ...
 
 
 class Discovery:
@@ -54,6 +72,8 @@ class Discovery:
         self.before_publish: Callable[[Catalog], None] = lambda _: None
         self.after_publish: Callable[[View], None] = lambda _: None
         self.after_change: Callable[[View, str], None] = lambda *_: None
+        self.followers: set[Callable[[View], None]] = set()
+        """Called with a view that may show other tools than before: groups follow their services."""
         self.languages: Collection[str] = ()
         self._settings = settings
         self._clock = clock
@@ -263,6 +283,7 @@ class Discovery:
             before, entry.shown_digest = entry.shown_digest, catalog.digest
             if before:
                 self.after_publish(entry.view)
+            self._tell_followers(entry.view)
         return catalog
 
     async def _build_fallback(self) -> Catalog | None:
@@ -285,6 +306,10 @@ class Discovery:
                 entry.previous = self._broken_output_schemas.strip(entry.previous)
             await asyncio.sleep(0)
 
+    def _tell_followers(self, view: View) -> None:
+        for follow in self.followers:
+            follow(view)
+
     def _publish(self, entry: ViewState, catalog: Catalog) -> bool:
         """Give a view another catalog. Return whether its tools changed."""
         catalog = self._catalogs.intern(catalog)
@@ -296,6 +321,8 @@ class Discovery:
         self.problems[1].set(lack_of(catalog) if catalog.tools or catalog.quarantined or entry.view.is_shared else "")
         if changed and before:
             self.after_publish(entry.view)
+        if changed or entry.view.is_shared:
+            self._tell_followers(entry.view)
         for language in () if changed else ("", *self.languages):
             # Most services do not translate: the caller's equal lists in other languages stay fresh with this one.
             other = self._views.get(entry.view._replace(language=language))

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from gateway import jsonrpc
 from gateway.backend.params import ParamStructures
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource, Discovery
 from gateway.discovery.views import BrokenOutputSchemas
 from gateway.model import Caller, Structure, View
 from gateway.store import Store
@@ -67,7 +67,7 @@ class Subscriptions:
     """Hold the open streams at one path. They outlive a reload: :meth:`follow` names the current discovery."""
 
     def __init__(self) -> None:
-        self._discovery: Discovery | None = None
+        self._discovery: CatalogSource | None = None
         self._interval = 0.0
         self._heartbeat = 0.0
         # Oldest first. Where each caller has a view, all of them may change at once: to look for the streams of each
@@ -94,7 +94,7 @@ class Subscriptions:
         """Return how many sessions have an open stream."""
         return len(self._by_client)
 
-    def follow(self, discovery: Discovery, interval: float, heartbeat: float, store: Store) -> None:
+    def follow(self, discovery: CatalogSource, interval: float, heartbeat: float, store: Store) -> None:
         """Notify of this discovery's changes from now on. Both times are seconds. End the streams of a session that
         ended, on whichever replica of ``store``."""
         if self._discovery is not None:

@@ -18,7 +18,6 @@ from gateway.discovery.tool_index import ToolIndex, Words, group_of, groups_of, 
 from gateway.errors import InvalidArguments
 from gateway.model import Binding, Caller, Catalog, JsonObject, NameStyle, Structure, Tool
 from gateway.settings.catalog import SearchAbove
-from gateway.text import excerpt
 
 DEFAULT_LIMIT: Final = 5
 MAX_LIMIT: Final = 20
@@ -135,12 +134,12 @@ class ToolSearch:
             self._large[key] = any(size > knob.above * 4 for size in accumulate(map(len, texts)))
         return self._large[key]
 
-    def in_place(self, catalog: Catalog, knob: bool | SearchAbove) -> Catalog | None:
-        """Return the two tools if they are listed in place of a catalog, of which their description is made."""
+    def in_place(self, catalog: Catalog, knob: bool | SearchAbove, of: str) -> Catalog | None:
+        """Return the two tools if they are listed in place of a catalog. Their description is made of it, and of what
+        its tools are ``of``."""
         if not self.replaces(catalog, knob):
             return None
-        about = _ABOUT.format(excerpt(catalog.service.title, 64) or "this service")
-        about = f"{about} {_groups_in_words(catalog.tools)}"
+        about = f"{_ABOUT.format(of)} {_groups_in_words(catalog.tools)}"
         return replace(SEARCH_CATALOG, tools=(CALL_TOOL, replace(SEARCH_TOOLS, description=about)))
 
     async def search(

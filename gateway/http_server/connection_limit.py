@@ -6,6 +6,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from gateway.errors import Overloaded
 from gateway.http_server.connection import Connection
 from gateway.http_server.refusal_log import RefusalLog
@@ -19,6 +21,7 @@ except ImportError:  # Windows
 SHARE: Final = 4
 SHARE_FROM_HALF: Final = 16
 """One address may have one connection in four; once half of all are open, one in sixteen (decision 30)."""
+log = structlog.get_logger()
 _LOOKED_AT: Final = 16  # networks, and connections of each, that are searched for an idle one
 _REMEDY: Final = "raise the knob, or look who holds them"
 _SHARE_REMEDY: Final = "if this is a reverse proxy, name it in server.trusted_proxies"
@@ -127,3 +130,18 @@ def connections_that_fit(limit: int, reserved: int) -> int:
     folder = next((folder for folder in _OPEN if folder.is_dir()), None)
     left = limit - (len([*folder.iterdir()]) if folder else 0)
     return max(left - reserved, left // 2, 1)
+
+
+def most_connections(asked: int, others: int) -> int:
+    """Return how many of the ``asked`` connections the limit of open files allows, beside ``others`` of the process."""
+    allowed = raise_limit()
+    most = asked if allowed is None else min(asked, connections_that_fit(allowed, others))
+    if most < asked:
+        log.warning(
+            "server.max_connections is lowered to what the limit of open files allows",
+            asked=asked,
+            max_connections=most,
+            limit=allowed,
+            remedy="raise the hard limit: ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile in Docker",
+        )
+    return most

@@ -48,11 +48,14 @@ class RequestState:
 
 class InputRequests:
     """Make input requests, and sign and verify their states. ``keys`` are the resource's; ``clock`` gives wall-clock
-    seconds, since replicas compare them."""
+    seconds, since replicas compare them. At a group, a person is asked about a tool of ``service``."""
 
-    def __init__(self, keys: SigningKeys, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, keys: SigningKeys, store: Store, clock: Callable[[], float] = time.time, service: str = ""
+    ) -> None:
         self._signer = Signer(keys, "requestState", TTL, clock)
         self._store = store
+        self._of = f" of {service}" if service else ""
 
     def read_state(self, state: str, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> RequestState:
         """Verify a state. Raise :class:`InvalidParams`: forged, for another call, or too old."""
@@ -83,7 +86,9 @@ class InputRequests:
             return None
         answer = extras.responses.get(CONFIRM) if state is not None else None
         if state is None or not isinstance(answer, Mapping) or "action" not in answer:
-            return InputRequest({CONFIRM: _consent_request(tool, arguments)}, self._sign_state(caller, tool, arguments))
+            return InputRequest(
+                {CONFIRM: _consent_request(tool, arguments, self._of)}, self._sign_state(caller, tool, arguments)
+            )
         await self._use_state(state)
         if answer["action"] != "accept":
             raise BackendError("The person did not agree to this call, so it was not made")
@@ -168,9 +173,9 @@ def _is_input_request(request: Any) -> bool:
     return bool(method == "roots/list")
 
 
-def _consent_request(tool: Tool, arguments: Mapping[str, Any]) -> JsonObject:
+def _consent_request(tool: Tool, arguments: Mapping[str, Any], of: str) -> JsonObject:
     shown = excerpt(jsonrpc.encode(arguments).decode(), _MAX_ARGUMENTS_SHOWN)
-    message = f"Run {tool.title or tool.name} with {shown}?\n{tool.description.partition(chr(10))[0]}"
+    message = f"Run {tool.title or tool.name}{of} with {shown}?\n{tool.description.partition(chr(10))[0]}"
     schema = {"type": "object", "properties": {}}
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 

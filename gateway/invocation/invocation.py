@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from copy import copy
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -16,7 +17,7 @@ from msgspec import Struct
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.tool_search import BuiltinTool
 from gateway.errors import (
     BackendError,
@@ -86,7 +87,7 @@ class Invocation:
     def __init__(
         self,
         *,
-        discovery: Discovery,
+        discovery: CatalogSource,
         forwarder: Forwarder,
         validators: ValidatorCache,
         input_requests: InputRequests,
@@ -110,7 +111,12 @@ class Invocation:
         """The style of tool names where the caller chose none."""
 
     def __repr__(self) -> str:
-        return f"<Invocation: {self._forwarder!r}>"
+        return f"<{type(self).__name__}: {self._forwarder!r}>"
+
+    def at_group(self, access: Access, input_requests: InputRequests) -> Invocation:
+        """Return the same for callers of a group, which names scopes, signs states and searches by itself."""
+        vars(other := copy(self)).update(_access=access, _input_requests=input_requests, _builtin={})
+        return other
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """Return a tool of the caller's view by its name or its method's. ``patience`` is the longest wait in seconds

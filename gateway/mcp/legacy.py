@@ -252,7 +252,8 @@ class Legacy:
         caller = context.mcp_request.caller
         projector = context.revision.projector.with_name_style(caller.name_style or self._invocation.name_style)
         page = await self._operations.list_tools(caller, params.get("cursor"), projector)
-        return McpReply(200, jsonrpc.joined_response(request.id, b'{"tools":', page.tools, page.next_cursor, b"}"))
+        meta = b',"_meta":%b}' % jsonrpc.encode({server_info.META_MISSING: page.missing}) if page.missing else b"}"
+        return McpReply(200, jsonrpc.joined_response(request.id, b'{"tools":', page.tools, page.next_cursor, meta))
 
     async def _call(
         self, context: _RequestContext, request: Request, params: dict[str, Any]

@@ -38,7 +38,7 @@ from gateway.mcp.envelope import (
     parse_extras,
 )
 from gateway.mcp.messages import PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
-from gateway.mcp.operations import CAPABILITIES, TITLED, WHOLE, Operations, ServerInfo
+from gateway.mcp.operations import CAPABILITIES, META_MISSING, TITLED, WHOLE, Operations, ServerInfo
 from gateway.model import Caller, Catalog, JsonObject, NameStyle, Outcome, Tool
 from gateway.telemetry.record import RECORD
 
@@ -259,7 +259,8 @@ def _meta(info: ServerInfo, known: tuple[str, ...]) -> Raw:
 
 
 def _identity_of(info: ServerInfo, known: tuple[str, ...]) -> JsonObject:
-    return {META_SERVER: info.implementation(known)}
+    missing = {META_MISSING: info.missing} if info.missing else {}
+    return {META_SERVER: info.implementation(known), **missing}
 
 
 def _result_of(type: str, members: JsonObject, meta: Raw | JsonObject) -> dict[str, Any]:

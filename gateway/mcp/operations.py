@@ -13,7 +13,7 @@ from msgspec import Struct
 from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.catalog.pages import PageCache, Projector
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.errors import InvalidCursor
 from gateway.invocation.invocation import Call
@@ -30,16 +30,20 @@ TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "description", "websiteUrl", "icons")
 UNKNOWN: Final = ServiceInfo()
 """A service whose listing is not cached."""
+META_MISSING: Final = "missingServices"
+"""Member of ``_meta``: the services of a group whose tools cannot be listed."""
 CAPABILITIES: Final = {"tools": {"listChanged": True}}
 """The gateway's, in both eras."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """The server's description for clients. ``members`` are those of an ``Implementation``, without empty ones."""
+    """The server's description for clients. ``members`` are those of an ``Implementation``, without empty ones.
+    ``missing`` are services of a group whose tools cannot be listed."""
 
     members: dict[str, Any]
     instructions: str = ""
+    missing: tuple[str, ...] = ()
 
     def implementation(self, known: Collection[str]) -> dict[str, Any]:
         """Return the members that are in ``known``, which a revision lists."""
@@ -67,7 +71,10 @@ class Introduction:
             "icons": [_icon(icon) for icon in about.icons],
         }
         instructions = service.description if own.instructions is None else own.instructions
-        return ServerInfo({name: value for name, value in members.items() if value}, instructions)
+        if service.missing:
+            away = f"The tools of {', '.join(service.missing)} cannot be listed at the moment; list again later."
+            instructions = f"{instructions}\n\n{away}".lstrip()
+        return ServerInfo({name: value for name, value in members.items() if value}, instructions, service.missing)
 
 
 def _icon(icon: Icon) -> dict[str, Any]:
@@ -84,12 +91,14 @@ _CURSOR_TTL: Final = 600.0
 
 
 class ToolPage(Struct):
-    """A page of tools: the JSON array, the next page's cursor (None on the last), and milliseconds to cache it."""
+    """A page of tools: the JSON array, the next page's cursor (None on the last), milliseconds to cache it, and the
+    services of a group whose tools are missing."""
 
     tools: Raw
     cursor: str | None
     ttl_ms: int
     is_shared: bool
+    missing: tuple[str, ...] = ()
 
     @property
     def next_cursor(self) -> bytes:
@@ -98,10 +107,12 @@ class ToolPage(Struct):
 
 
 class Operations:
+    """Do what both eras need. ``searched`` is None where there is no tool search."""
+
     def __init__(
         self,
         *,
-        discovery: Discovery,
+        discovery: CatalogSource,
         pages: PageCache,
         budget: Budget,
         cursors: Cursors,
@@ -164,8 +175,8 @@ class Operations:
         else:
             # A cursor spends from a budget of its own, so that long listings do not use up discovery's.
             after = await self._cursors.follow(cursor, caller)
-        catalog = await self.discovery.catalog(caller, patience)
-        catalog = self._access.visible_catalog(caller, catalog)
+        whole = await self.discovery.catalog(caller, patience)
+        catalog = self._access.visible_catalog(caller, whole)
         if self._searched is not None:
             key = catalog.digest, catalog.service.title
             if key not in self._in_place:
@@ -177,6 +188,7 @@ class Operations:
             None if page.last is None else self._cursors.issue(page.last, caller),
             int(self.discovery.seconds_fresh(caller.view) * 1000),
             not self._access.enabled,
+            whole.service.missing,
         )
 
     def searches(self, catalog: Catalog) -> bool:

@@ -129,12 +129,14 @@ class QuarantinedMethod:
 
 @dataclass(frozen=True, slots=True)
 class ServiceInfo:
-    """Hold what a listing says of the service itself, "" where it says nothing. ``website`` is a URL."""
+    """Hold what a listing says of the service itself, "" where it says nothing. ``website`` is a URL. ``missing`` are
+    the services of a group that have no listing now."""
 
     title: str = ""
     version: str = ""
     description: str = ""
     website: str = ""
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import difflib
 import hashlib
 from bisect import bisect
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -150,6 +150,15 @@ class Tool:
         """Return the input and the output schema that are shown with names in this style."""
         shown = self.shown_input or self.input_schema, self.output_schema
         return shown if name_style is NameStyle.MCP else tuple(map(without_booleans, shown))
+
+    def renamed(self, names: Mapping[NameStyle, str], scopes: frozenset[str]) -> "Tool":
+        """Return the tool under other names, with more scopes. Both share their schemas."""
+        tool = replace(self, name=names[NameStyle.MCP], names=names, scopes=self.scopes | scopes)
+        text = "\n".join((self.digest, *names.values(), *sorted(tool.scopes)))
+        vars(tool)["digest"] = hashlib.sha256(
+            text.encode()
+        ).hexdigest()  # that of all fields takes a hundred times as long
+        return tool
 
     @cached_property
     def digest(self) -> str:

@@ -7,7 +7,7 @@ An old service is closed once its last call has ended.
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
 from typing import Any, Final
@@ -24,14 +24,16 @@ from gateway.config.source import ConfigError
 from gateway.config.warnings import log_config_warnings
 from gateway.discovery.refreshing import COLLECTOR
 from gateway.http_server.accepting import Bounds, Port, bind, listen_on
-from gateway.http_server.connection_limit import ConnectionLimit, connections_that_fit, raise_limit
+from gateway.http_server.connection_limit import ConnectionLimit, most_connections
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
 from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
-from gateway.service.gauges import service_gauges, service_status, with_runbook
+from gateway.service.gauges import resource_gauges, resource_status, with_runbook
+from gateway.service.group import make_resource
 from gateway.service.mount import NOTHING, Mount
+from gateway.service.resource import Resource
 from gateway.service.service import Service
-from gateway.settings import ServiceSettings, Settings
+from gateway.settings import ResourceSettings, Settings
 from gateway.signing import read_secrets
 from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
@@ -69,12 +71,12 @@ class Server:
         """Read the configuration again, and return the faults for which it is refused."""
         self.lag = LoopLag()
         self.reloads = ReloadState()
-        self.services: Mapping[str, Service] = {}  # the services by mount: "" or /crm
+        self.resources: dict[str, Resource] = {}  # the services by mount, "" or /crm, and then the groups
         self._given_store = store
         self._sockets = sockets
         self._store: ServerStore = MemoryStore()
         self._mounts: dict[str, Mount] = {}
-        self._retiring: dict[Service, asyncio.Task[None]] = {}
+        self._retiring: dict[Resource, asyncio.Task[None]] = {}
         self._ports: list[Port] = []
         self._limit: ConnectionLimit | None = None
         self._stopping = False
@@ -135,23 +137,28 @@ class Server:
         knobs that keep their values. Raises :class:`ConfigError` with all faults; then nothing has changed."""
         kept = config.keep_for_process(self.settings, new)
         certificate = await asyncio.to_thread(read_certificate, kept.server.tls)
-        built = await self._build(kept.by_mount)
+        built = await self._build(kept.resources)
         # Nothing is awaited from here on, so that no request meets a half of the swap.
-        before, self.settings = self.services, kept
-        self.services = {mount: built.get(mount) or before[mount] for mount in kept.by_mount}
-        self.handler.sites = {mount: service.site for mount, service in self.services.items()}
+        before, self.settings = self.resources, kept
+        self.resources = {one.mount: built.get(one.mount) or before[one.mount] for one in kept.resources}
+        self.handler.sites = {mount: one.site for mount, one in self.resources.items()}
         self.handler.origins = self._origins()
         self.reloads.certificate = certificate
         if self.port and certificate is not None:
             self._ports[-1].encrypt(certificate.context)
-        for service in built.values():
-            service.start()
-        for mount, service in before.items():
-            if self.services.get(mount) is not service:
-                self._retire(service, None if mount in built else self._mounts.pop(mount))
+        for one in built.values():
+            one.start()
+        for mount, old in reversed(before.items()):  # groups before their services
+            if self.resources.get(mount) is not old:
+                self._retire(old, None if mount in built else self._mounts.pop(mount))
         logs.set_level(kept.telemetry.log.level)
         logs.choose_requests(kept.telemetry.log.requests)
         self.reloads.apply(kept)
+
+    @property
+    def services(self) -> Mapping[str, Service]:
+        """Return the services by mount, without the groups."""
+        return {mount: one for mount, one in self.resources.items() if isinstance(one, Service)}
 
     async def wait_until_listed(self) -> None:
         """Wait until each service has tried to fetch its listing once."""
@@ -180,18 +187,18 @@ class Server:
             await asyncio.sleep(self.settings.server.drain_delay)
         self.lag.stop()
         await self.background.stop()
-        for service in self.services.values():
-            await service.background.stop()
+        for one in self.resources.values():
+            await one.background.stop()
         self.end_streams()
         for port in reversed(self._ports):  # the admin port last: probes are answered until the end
             await port.close()
         for mount in self._mounts.values():
             await mount.close()
-        for service in self._retiring:
-            service.uses.give_up()  # its port is closed: no call can still be answered
+        for one in self._retiring:
+            one.uses.give_up()  # its port is closed: no call can still be answered
         await asyncio.gather(*self._retiring.values(), return_exceptions=True)
-        for service in self.services.values():
-            await service.close()
+        for one in self.resources.values():
+            await one.close()
         await self._store.close()
         if self.settings.telemetry.audit.to:
             audit.stop()
@@ -210,22 +217,24 @@ class Server:
         except audit.TelemetryFault as fault:
             raise ConfigError([str(fault)]) from None
 
-    async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
-        """Make the services that are new or changed. Raises :class:`ConfigError`."""
-        built: dict[str, Service] = {}
+    async def _build(self, wanted: Iterable[ResourceSettings]) -> dict[str, Resource]:
+        """Make the services, and the groups of them, that are new or changed. Raises :class:`ConfigError`."""
+        built: dict[str, Resource] = {}
         faults: list[str] = []
         async with AsyncExitStack() as undo:
-            for mount, settings in wanted.items():
-                before = self.services.get(mount)
+            for settings in wanted:
+                mount = settings.mount
+                before = self.resources.get(mount)
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
                         path = self._mounts.setdefault(mount, Mount(held=self.held))
                         inherited = NOTHING if before is None else before.leave(settings, files)
-                        service = built[mount] = await Service.build(
-                            settings, files, self._store, self._secrets, mount=path, inherited=inherited
-                        )
-                        undo.push_async_callback(service.close)
+                        built[mount] = await make_resource(
+                            settings, self._store, self._secrets, {**self.resources, **built},
+                            files=files, mount=path, inherited=inherited,
+                        )  # fmt: skip
+                        undo.push_async_callback(built[mount].close)
                 except ConfigError as error:
                     faults += error.faults
             if faults:
@@ -244,49 +253,39 @@ class Server:
                 trouble = await service.discovery.refresh_now()
         return _named(asked, trouble) if asked and trouble else ""
 
-    def _retire(self, service: Service, unused: Mount | None) -> None:
-        """Close a service once its calls have ended, and those of its predecessors, which may run at the mount. That is
-        closed first if it is ``unused`` from now on."""
-        predecessors = [task for one, task in self._retiring.items() if one.settings.mount == service.settings.mount]
+    def _retire(self, old: Resource, unused: Mount | None) -> None:
+        """Close a service or a group once its calls have ended, and those that may still need it: of predecessors at
+        the mount, and of groups. The mount is closed first if it is ``unused`` from now on."""
+        predecessors = [task for one, task in self._retiring.items() if old.is_used_by(one)]
         if unused is not None:
             unused.subscriptions.close()
 
         async def retire() -> None:
-            await service.background.stop()
+            await old.background.stop()
             if predecessors:
                 await asyncio.wait(predecessors)
-            await service.uses.wait_until_idle()
+            await old.uses.wait_until_idle()
             if unused is not None:
                 await unused.close()
-            await service.close()
+            await old.close()
 
-        task = self._retiring[service] = asyncio.create_task(retire())
-        task.add_done_callback(lambda _: self._retired(service))
+        task = self._retiring[old] = asyncio.create_task(retire())
+        task.add_done_callback(lambda _: self._retired(old))
 
-    def _retired(self, service: Service) -> None:
+    def _retired(self, old: Resource) -> None:
         """Forget a service. After the last one collect garbage: services are large, and hold reference cycles."""
-        del self._retiring[service]
+        del self._retiring[old]
         if not self._retiring and not self._stopping:
             asyncio.get_running_loop().call_soon(COLLECTOR.look_through)  # later: this frame still refers to it
 
     def _connection_limit(self) -> ConnectionLimit:
         """Return how many connections the public port may have: what the settings say, or what the system allows."""
+        to_services = sum(service.connections for service in self.settings.by_mount.values())
+        others = to_services + _OTHER_DESCRIPTORS * (1 + len(self.services)) + ADMIN_CONNECTIONS
         server = self.settings.server
-        asked = most = server.share(server.max_connections)
-        allowed = raise_limit()
-        if allowed is not None:
-            to_services = sum(service.connections for service in self.settings.by_mount.values())
-            others = _OTHER_DESCRIPTORS * (1 + len(self.services)) + ADMIN_CONNECTIONS
-            most = min(most, connections_that_fit(allowed, to_services + others))
-        if most < asked:
-            log.warning(
-                "server.max_connections is lowered to what the limit of open files allows",
-                asked=asked,
-                max_connections=most,
-                limit=allowed,
-                remedy="raise the hard limit: ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile in Docker",
-            )
-        return ConnectionLimit(most, self.handler.addresses.trusts)
+        return ConnectionLimit(
+            most_connections(server.share(server.max_connections), others), self.handler.addresses.trusts
+        )
 
     def _origins(self) -> Origins:
         server = self.settings.server
@@ -302,7 +301,7 @@ class Server:
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
     def figures(self) -> Snapshot:
-        of_services = (service_gauges(service, self._mounts[mount]) for mount, service in self.services.items())
+        of_services = (resource_gauges(one, self._mounts[mount]) for mount, one in self.resources.items())
         ahead = sum(port.serving.ahead.bytes for port in self._ports[-1:] if self._limit is not None)
         own = process_gauges(self._store, self.held, self._limit, ahead, self.lag, self.reloads)
         return snapshot(chain(own, *of_services))
@@ -311,7 +310,7 @@ class Server:
         """Return what ``/metrics`` says, and its content type."""
         cells, exemplars = self.figures()
         cells |= {key: [value] for key, value in admin_gauges(1, 1, 0)}
-        return await render((cells, exemplars), (service.name for service in self.services.values()), accept)
+        return await render((cells, exemplars), (one.name for one in self.resources.values()), accept)
 
     async def details(self) -> dict[str, Any]:
         """Return what the admin page says beside the status. A worker's goes to its parent as one line."""
@@ -338,7 +337,7 @@ class Server:
             "worker": None,
             "process": os.getpid(),
             "configuration": self.configuration,
-            "services": [service_status(service, self._mounts[mount]) for mount, service in self.services.items()],
+            "services": [resource_status(one, self._mounts[mount]) for mount, one in self.resources.items()],
             "problems": [*of_files, *of_store],
             "jobs": [*self.background.describe()],
             "under_way": {"calls": calls, "streams": streams, "tasks": len(asyncio.all_tasks())},

@@ -14,7 +14,7 @@ from gateway.auth.verifier import Verifier
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
 from gateway.credentials import credential_modes
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import ToolSearch
 from gateway.discovery.views import BrokenOutputSchemas
@@ -23,7 +23,7 @@ from gateway.limits import ConcurrencyLimit, StreamLimit
 from gateway.mcp.elicitation import PendingElicitations
 from gateway.mcp.running import RunningCalls
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import ServiceSettings
+from gateway.settings import ResourceSettings, ServiceSettings
 from gateway.store import Store
 
 _MAX_HELD: Final = 2**28
@@ -64,8 +64,10 @@ class ServiceAuth:
     service with equal settings of auth: its issuers are shared, with their keys, and its verified tokens where policies
     and API keys are equal. ``authenticator`` is None where callers show nothing."""
 
-    def __init__(self, settings: ServiceSettings, api_keys: KeyRing, store: Store, before: ServiceAuth | None) -> None:
-        auth, endpoint = settings.auth, settings.backend.credentials.token_endpoint
+    def __init__(self, settings: ResourceSettings, api_keys: KeyRing, store: Store, before: ServiceAuth | None) -> None:
+        auth, endpoint = settings.auth, None
+        if isinstance(settings, ServiceSettings):
+            endpoint = settings.backend.credentials.token_endpoint
         self.issuers: Issuers = before.issuers.shared() if before else Issuers(auth.active_issuers, endpoint)
         self.policies: tuple[IssuerPolicy, ...] = _policies(settings, self.issuers)
         self.api_keys = api_keys
@@ -78,14 +80,16 @@ class ServiceAuth:
             self.authenticator = Authenticator(self.verifier, dpop=auth.dpop, proofs=proofs)
 
 
-def _policies(settings: ServiceSettings, issuers: Issuers) -> tuple[IssuerPolicy, ...]:
-    modes = credential_modes(settings)
-    # The backend gets callers' tokens: one that is also for a third service could be used there by the backend.
-    forwards = modes.calls.uses_callers_token or modes.listing.uses_callers_token
-    extra = not (forwards and settings.backend.credentials.reject_extra_audiences)
-    implies, told = settings.auth.scopes.implies, settings.backend.told_claims
+def _policies(settings: ResourceSettings, issuers: Issuers) -> tuple[IssuerPolicy, ...]:
+    implies, extra, told = settings.auth.scopes.implies, True, dict[str, None]()
+    for service in settings.services:
+        modes = credential_modes(service)
+        # The backend gets callers' tokens: one that is also for a third service could be used there by the backend.
+        forwards = modes.calls.uses_callers_token or modes.listing.uses_callers_token
+        extra = extra and not (forwards and service.backend.credentials.reject_extra_audiences)
+        told |= dict.fromkeys(service.backend.told_claims)
     return tuple(
-        issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies, told_claims=told)
+        issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies, told_claims=tuple(told))
         for keys in issuers.keys.values()
     )
 
@@ -106,7 +110,7 @@ class Inherited:
     gate: BackendGate | None = None
     dialect: str = "auto"
     secrets: tuple[str, ...] = ()
-    discovery: Discovery | None = None
+    discovery: CatalogSource | None = None
     same_catalogs: bool = False
     same_names: bool = False
     same_callers: bool = False

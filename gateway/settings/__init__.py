@@ -10,11 +10,20 @@ from gateway.settings.auth import Auth, Issuer
 from gateway.settings.backend import Backend, Credentials, ListingCredentials, Params
 from gateway.settings.catalog import CatalogSettings, ToolOverride
 from gateway.settings.custom import CustomListing
+from gateway.settings.groups import GroupSections, GroupSettings
 from gateway.settings.knobs import Section, checked, is_loopback, knob
 from gateway.settings.mcp import Mcp
 from gateway.settings.sending import Send
 from gateway.settings.server import Limits, ServerSettings, Telemetry
-from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit
+from gateway.settings.services import (
+    INHERITED,
+    NAME_PATTERN,
+    ResourceSettings,
+    ServiceName,
+    ServiceSections,
+    ServiceSettings,
+    inherit,
+)
 from gateway.settings.store import StoreSettings
 
 _NO_SERVICE: Final = (
@@ -44,6 +53,14 @@ class Settings(Section):
         validate_default=False,
         json_schema_extra={"minProperties": 1, "propertyNames": {"pattern": f"^{NAME_PATTERN}$"}},
     )
+    groups: dict[ServiceName, GroupSections] = knob(
+        dict,
+        "Several services at one address, by name: {all: {services: [crm, shop]}}. The group all is at /all/mcp, and "
+        "crm.books.get is its tool for books.get of the service crm. auth, limits, mcp and catalog.search of the top "
+        "level are defaults for each group.",
+        validate_default=False,
+        json_schema_extra={"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}},
+    )
     backend: Backend | None = knob(
         None, "The JSON-RPC service behind the gateway. With services, each of them has its own backend instead."
     )
@@ -57,8 +74,28 @@ class Settings(Section):
         """Return each service's settings by the prefix of its paths (``/crm``, "" at the root), in the file's order."""
         sections = {name: dict(service) for name, service in self.services.items()}
         root = {"": {name: getattr(self, name) for name in ServiceSections.model_fields}}
-        services = [ServiceSettings(name, self.server, **given) for name, given in (sections or root).items()]
+        server = self.server
+        services = [ServiceSettings(name=name, server=server, **given) for name, given in (sections or root).items()]
         return {service.mount: service for service in services}
+
+    @property
+    def groups_by_mount(self) -> Mapping[str, GroupSettings]:
+        """Return each group's settings by the prefix of its paths. Its tools are shown as the top level says."""
+        services = tuple(self.by_mount.values()) if self.groups else ()
+        groups = [
+            GroupSettings(
+                name=name, server=self.server, auth=group.auth, limits=group.limits, mcp=group.mcp,
+                catalog=self.catalog.model_copy(update={"search": group.catalog.search}),
+                members=group.members(services),
+            )
+            for name, group in self.groups.items()
+        ]  # fmt: skip
+        return {group.mount: group for group in groups}
+
+    @property
+    def resources(self) -> tuple[ResourceSettings, ...]:
+        """Return the settings of all services and groups."""
+        return *self.by_mount.values(), *self.groups_by_mount.values()
 
     @model_validator(mode="before")
     @classmethod
@@ -71,7 +108,13 @@ class Settings(Section):
         if not isinstance(tree["services"], dict):
             return tree
         defaults = {name: tree[name] for name in INHERITED if name in tree}
-        return tree | {"services": {name: inherit(defaults, own) for name, own in tree["services"].items()}}
+        found = {"services": {name: inherit(defaults, own) for name, own in tree["services"].items()}}
+        if isinstance(tree.get("groups"), dict):
+            catalog = defaults.pop("catalog", None)
+            if isinstance(catalog, dict) and "search" in catalog:
+                defaults["catalog"] = {"search": catalog["search"]}
+            found["groups"] = {name: inherit(defaults, own) for name, own in tree["groups"].items()}
+        return tree | found
 
     @field_validator("backend", mode="before")
     @classmethod
@@ -86,8 +129,12 @@ class Settings(Section):
         )
 
     def conflict(self) -> str:
-        """Return a line for each fault of a service, of the store, and of the workers."""
-        faults = [fault for service in self.by_mount.values() for fault in service.faults()]
+        """Return a line for each fault of a service, of a group, of the store, and of the workers."""
+        faults = [fault for one in self.resources for fault in one.faults()]
+        for name, group in self.groups.items():
+            if name in self.services:
+                faults.append(f"groups.{name}: is the name of a service: give the group another one")
+            faults += group.faults(f"groups.{name}.services", [*self.services])
         if self.store.is_shared and self.server.secret_file is None:
             faults.append(
                 "store.url: replicas that share a store must also share a secret: name its file in server.secret_file, "

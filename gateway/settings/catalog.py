@@ -1,9 +1,9 @@
 """Define the knobs of the catalog, and the operator's overrides of what a listing says."""
 
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field, JsonValue, Secret, field_validator
+from pydantic import BeforeValidator, Field, JsonValue, Secret, field_validator
 
 from gateway.settings.auth import ScopeTokens
 from gateway.settings.knobs import Document, Section, knob, texts_in
@@ -114,6 +114,17 @@ class SearchAbove(Document):
     above: int = knob(..., "Tokens, of four characters each.")
 
 
+def _check_search(search: Any) -> Any:
+    above = search.get("above") if isinstance(search, dict) and len(search) == 1 else None
+    if isinstance(search, bool | SearchAbove) or (type(above) is int and above >= 0):
+        return search
+    raise ValueError("must be true, false or {above: 20000}, a number of tokens")
+
+
+Search: TypeAlias = Annotated[bool | SearchAbove, BeforeValidator(_check_search, bool | SearchAbove)]
+SEARCH: Final = SearchAbove(above=20_000)
+
+
 class CatalogSettings(Section):
     """The methods that become tools, and how long a listing is valid."""
 
@@ -148,8 +159,8 @@ class CatalogSettings(Section):
     trust_annotations: bool = knob(
         False, "Publish the backend's own hints (readOnlyHint and others) as hints. Otherwise they are in _meta."
     )
-    search: bool | SearchAbove = knob(
-        lambda: SearchAbove(above=20_000),
+    search: Search = knob(
+        SEARCH,
         "List two tools instead of all: search_tools finds the others by words, call_tool calls them. {above: 20000}: "
         "only where a model would read more tokens in the list than that; four characters of names, descriptions and "
         "input schemas count as one. Calls by name still work.",
@@ -162,14 +173,6 @@ class CatalogSettings(Section):
     tools: dict[str, ToolOverride] = knob(
         dict, "Overrides by method name or pattern (node.*). Of several that match, later ones win."
     )
-
-    @field_validator("search", mode="before")
-    @classmethod
-    def _check_search(cls, search: Any) -> Any:
-        above = search.get("above") if isinstance(search, dict) and len(search) == 1 else None
-        if isinstance(search, bool | SearchAbove) or (type(above) is int and above >= 0):
-            return search
-        raise ValueError("must be true, false or {above: 20000}, a number of tokens")
 
     def secrets(self) -> Iterator[str]:
         """Yield the texts in the values of hidden arguments: no caller may see them."""

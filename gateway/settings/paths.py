@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from gateway.settings import Settings
 from gateway.settings.custom import Path as CompiledPath
+from gateway.settings.groups import GroupSections
 from gateway.settings.knobs import Document
 from gateway.settings.services import ServiceSections
 
@@ -135,7 +136,9 @@ def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[s
             yield from knobs(inner, where)
         else:
             yield where, field
-        if element is not None and element is not ServiceSections and not issubclass(element, Document):
+        if element is GroupSections:
+            yield f"{where}.*.services", element.model_fields["services"]  # its sections are those of a service
+        elif element is not None and element is not ServiceSections and not issubclass(element, Document):
             yield from knobs(element, f"{where}.*")
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -46,22 +46,29 @@ class ServiceSections(Section):
     mcp: Mcp = knob(Mcp, "The Model Context Protocol.")
 
 
-@dataclass(frozen=True)
-class ServiceSettings:
-    """Hold the settings that one service is built from; equal ones need no other service after a reload. ``name`` is ""
-    for the only service, mounted at the root."""
+@dataclass(frozen=True, kw_only=True)
+class ResourceSettings:
+    """Hold the settings of one protected resource: of a service, or of a group of several. Equal ones need no other
+    object after a reload. ``name`` is "" for the only service, mounted at the root."""
+
+    section: ClassVar[str]
+    """Section of the file whose members these settings are."""
 
     name: str
     server: ServerSettings = field(compare=False)
-    backend: Backend
     catalog: CatalogSettings
     auth: Auth
     limits: Limits
     mcp: Mcp
 
     @property
+    def services(self) -> tuple["ServiceSettings", ...]:
+        """Return the services whose tools are here."""
+        raise NotImplementedError
+
+    @property
     def mount(self) -> str:
-        """Return the prefix of the service's paths: "" or ``/crm``."""
+        """Return the prefix of the paths: "" or ``/crm``."""
         return f"/{self.name}" if self.name else ""
 
     @property
@@ -71,20 +78,15 @@ class ServiceSettings:
 
     @property
     def mount_id(self) -> str:
-        """Return what binds signed texts and keys of the store to this service: the resource. Without metadata and
-        public_url, replicas may listen on different ports, so it is the service's name and the backend's URL."""
+        """Return what binds signed texts and keys of the store to this resource: its identifier. Without metadata and
+        public_url, replicas may listen on different ports, so it is the name and the URLs of the backends."""
         if self.auth.traits.needs_metadata or self.server.public_url:
             return self.resource
-        return f"{self.name} {self.backend.url}".lstrip()
-
-    @property
-    def connections(self) -> int:
-        """Return how many connections to the service this process may have: its part of ``backend.connections``."""
-        return self.server.share(self.backend.connections)
+        return " ".join((self.name, *(service.backend.url for service in self.services))).lstrip()
 
     def knob(self, path: str) -> str:
-        """Return the whole path of a knob of this service: ``services.crm.auth.issuers`` for ``auth.issuers``."""
-        return f"services.{self.name}.{path}" if self.name else path
+        """Return the whole path of a knob of this resource: ``services.crm.auth.issuers`` for ``auth.issuers``."""
+        return f"{self.section}.{self.name}.{path}" if self.name else path
 
     def faults(self) -> Iterator[str]:
         """Yield a text, beginning with the knob, for each conflict between these sections and ``server``."""
@@ -102,18 +104,6 @@ class ServiceSettings:
             yield f"server.page: is token, and nobody has one where {self.knob('auth.mode')} is off: set public or off"
         if self.mcp.server.card and self.server.public_url is None:
             yield f"server.public_url: is required, because {self.knob('mcp.server.card')}: true publishes it"
-        if self.server.share(self.server.max_buffered) < self.backend.max_response:
-            workers = self.server.workers
-            part = "is" if workers == 1 else f"is divided among {workers} workers, and a part is"
-            yield (
-                f"server.max_buffered: {part} less than {self.knob('backend.max_response')}, so the largest answer "
-                "could not be held: raise it, or lower the other"
-            )
-        if self.backend.connections < self.server.workers:
-            yield (
-                f"server.workers: is more than {self.knob('backend.connections')}, which the workers divide "
-                "among them: lower it, or raise the other"
-            )
 
     def _resource_faults(self) -> Iterator[str]:
         if not self.auth.issuers:
@@ -145,6 +135,38 @@ class ServiceSettings:
                 f"server.public_url: {'is' if url else 'is not set, and server.host is'} reachable over plain http, "
                 "where others could read API keys: set the https URL of the proxy in front, or server.tls, or "
                 f"{self.knob('auth.keys.trusted_network')}: true where the network itself encrypts"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceSettings(ResourceSettings):
+    """Hold the settings that one service is built from."""
+
+    section = "services"
+    backend: Backend
+
+    @property
+    def services(self) -> tuple["ServiceSettings", ...]:
+        return (self,)
+
+    @property
+    def connections(self) -> int:
+        """Return how many connections to the service this process may have: its part of ``backend.connections``."""
+        return self.server.share(self.backend.connections)
+
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
+        if self.server.share(self.server.max_buffered) < self.backend.max_response:
+            workers = self.server.workers
+            part = "is" if workers == 1 else f"is divided among {workers} workers, and a part is"
+            yield (
+                f"server.max_buffered: {part} less than {self.knob('backend.max_response')}, so the largest answer "
+                "could not be held: raise it, or lower the other"
+            )
+        if self.backend.connections < self.server.workers:
+            yield (
+                f"server.workers: is more than {self.knob('backend.connections')}, which the workers divide "
+                "among them: lower it, or raise the other"
             )
 
 

@@ -37,7 +37,7 @@ from gateway.mcp.envelope import call_request
 from gateway.mcp.modern import PROJECTOR
 from gateway.mcp.operations import Operations
 from gateway.model import HINTS, Caller, Catalog, Demand, NameStyle, Principal, Tool
-from gateway.settings import ServiceSettings
+from gateway.settings import ResourceSettings
 from gateway.text import excerpt, printable
 from gateway.web.clients import CLIENTS, KEY_VARIABLE
 from gateway.web.exchange import Exchange
@@ -117,7 +117,7 @@ class ServicePage:
     """Serve the pages of one service. ``unready`` returns why it cannot answer yet; ``calls`` has what is wrong
     with its calls; ``report`` says what a token says, and with a second text why it is refused."""
 
-    settings: ServiceSettings
+    settings: ResourceSettings
     operations: Operations
     invocation: Invocation
     access: Access
@@ -157,7 +157,8 @@ class ServicePage:
             state, word = f"Its calls get no answer now{why}.", "in trouble"
         else:
             state, word = "It answers.", "ready"
-        about = info.members.get("description", "")
+        names = [] if self.settings.section == "services" else [one.name for one in self.settings.services]
+        about = info.members.get("description") or (f"The tools of {', '.join(names)}." if names else "")
         title = info.members.get("title") or self.settings.name or info.members["name"]
         return {"title": title, "about": about, "state": state, "word": word}
 

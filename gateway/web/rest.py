@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
 from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
-from gateway.mcp.operations import Operations
+from gateway.mcp.operations import META_MISSING, Operations
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
 from gateway.telemetry.record import CALL
 from gateway.text import printable
@@ -72,17 +72,19 @@ class RestSurface:
 
     operations: Operations
     invocation: Invocation
-    discovery: Discovery
+    discovery: CatalogSource
     access: Access
     page_size: int
     mount: str
 
     async def list_tools(self, exchange: Exchange) -> Response:
-        """Answer ``GET /mcp/tools/list?cursor=&names=``: ``{tools, nextCursor}``, with null on the last page."""
+        """Answer ``GET /mcp/tools/list?cursor=&names=``: ``{tools, nextCursor}``, with null on the last page, and
+        the services of a group that are missing."""
         exchange.record.method = "tools/list"
         caller, cursor = exchange.caller, exchange.request.query.get("cursor")
         page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
-        return Response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
+        missing = {META_MISSING: page.missing} if page.missing else {}
+        return Response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor, **missing}))
 
     async def describe(self, exchange: Exchange) -> Response:
         """Answer ``GET /mcp/tools/describe?name=&names=``: ``{tool}``."""

@@ -12,7 +12,7 @@ from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator, PresentedToken
 from gateway.auth.metadata import ResourceMetadata, www_authenticate
 from gateway.concurrency.background import UseCounter
-from gateway.discovery.discovery import Discovery
+from gateway.discovery.discovery import CatalogSource
 from gateway.errors import (
     Challenged,
     InvalidParams,
@@ -73,7 +73,7 @@ class Site:
     endpoint: Endpoint
     operations: Operations
     invocation: Invocation
-    discovery: Discovery
+    discovery: CatalogSource
     access: Access
     authenticator: Authenticator | None
     metadata: ResourceMetadata | None

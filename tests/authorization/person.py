@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 import httpx2
-from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.auth import AuthorizationCodeResult
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
@@ -72,7 +72,7 @@ class Browser:
 
 
 @asynccontextmanager
-async def connected(url: str, auth: OAuthClientProvider, mode: Any) -> AsyncIterator[Client]:
+async def connected(url: str, auth: httpx2.Auth, mode: Any) -> AsyncIterator[Client]:
     """The Python client at a gateway."""
     async with (
         httpx2.AsyncClient(auth=auth, timeout=10) as http,
@@ -83,7 +83,7 @@ async def connected(url: str, auth: OAuthClientProvider, mode: Any) -> AsyncIter
 
 async def npm_login(visit: Visit, **order: Any) -> dict[str, Any]:
     """What ``tests/clients/drivers/login.mjs`` did by this order: ``client``, ``era``, ``url``, ``tool``,
-    ``arguments``, and ``clientId`` where it is told one."""
+    ``arguments``, ``clientId`` where it is told one, ``key`` where it shows one instead, and ``more`` calls."""
     program = await asyncio.to_thread(node)
     driver = await asyncio.create_subprocess_exec(
         program, DRIVERS / "login.mjs", json.dumps(order), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

@@ -31,7 +31,19 @@ from tests.bench.machine import Unusable, program, two_cores
 from tests.bench.page import PAGE, RESULTS, ROOT, write
 from tests.bench.profile import shares
 from tests.bench.report import Line, Rounds, lanes_table, lines_table
-from tests.bench.rows import BOUNDS, COLD_TOOLS, PAGES, SCRAPES, STARTS, TARGETS, Row, Run, guard, recorded_ratio
+from tests.bench.rows import (
+    BOUNDS,
+    COLD_TOOLS,
+    GROUPS,
+    PAGES,
+    SCRAPES,
+    STARTS,
+    TARGETS,
+    Row,
+    Run,
+    guard,
+    recorded_ratio,
+)
 from tests.bench.versions import machine
 
 _PROFILED: Final = 4
@@ -69,9 +81,10 @@ def plan(arguments: Sequence[str]) -> Plan:
     everything = frozenset(lane for table in lanes.TABLES.values() for lane in table)
     if given.quick:
         quick = tuple(row for row in (*TARGETS, *BOUNDS) if row.quick)
-        rows = (guard(recorded_ratio()), *quick, *SCRAPES, *STARTS)
+        rows = (guard(recorded_ratio()), *quick, *SCRAPES, *GROUPS, *STARTS)
         return Plan(True, given.rounds or 5, given.rounds or 5, 3, frozenset(lanes.QUICK), rows)
-    return Plan(False, given.rounds or 3, given.rounds or 5, 3, everything, (*TARGETS, *BOUNDS, *SCRAPES, *PAGES))
+    rows = (*TARGETS, *BOUNDS, *SCRAPES, *GROUPS, *PAGES)
+    return Plan(False, given.rounds or 3, given.rounds or 5, 3, everything, rows)
 
 
 def say(what: str) -> None:

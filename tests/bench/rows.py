@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.bench import crowds, floods, lanes, memory, neighbours, scraping, starting
+from tests.bench import crowds, floods, groups, lanes, memory, neighbours, scraping, starting
 from tests.bench.hostile import slowest_answers
 from tests.bench.hostile_values import LIMIT, slowest_checks
 from tests.bench.load import Figures
@@ -171,6 +171,14 @@ PAGES: Final = (
     _at_most("style sheet and script of the pages", MOST_KILOBYTES, " kB", lambda _: [kilobytes_of_files()]),
 )
 """What the pages cost. docs/performance.md does not show these."""
+
+
+GROUPS: Final = (
+    _at_most("first page of a group of 2,400 tools", 10, " ms", lambda _: groups.milliseconds_of_first_page(), True),
+    _at_most("memory of a group of 2,400 tools", 4000, " kB", lambda _: groups.kilobytes(), quick=True),
+)
+"""What one address for 12 services costs, search off: their tools are in memory once. docs/performance.md does not show
+these."""
 
 
 STARTS: Final = (

@@ -95,8 +95,9 @@ async def test_a_search_has_the_best_tools_first(client: Client) -> None:
 
 
 async def test_groups_are_what_names_share_and_each_has_its_tools(connect: Connect) -> None:
-    names = "catalog.tools={add: {name: sums.add}, numbers: {name: sums.all}, void: {name: sums.none}}"
-    client = await connect(names)
+    sums = "add: {name: sums.add}, numbers: {name: sums.all}, void: {name: sums.none}"
+    texts = "echo: {name: texts.echo}, greet: {name: texts.greet}, fail: {name: texts.fail}"
+    client = await connect(f"catalog.tools={{{sums}, {texts}}}")
     assert 'href="./?group=sums#tools"' in words(await client.get("/"))
     assert tools_on(await client.get("/?group=sums")) == ["sums.add", "sums.all", "sums.none"]
     assert tools_on(await client.get("/?group=none")) == []

@@ -242,3 +242,12 @@ def test_memory_and_time_of_the_pod_are_enough_for_the_gateways_own_bounds(folde
     assert limit >= 180 * 1024**2 + 1.5 * server.max_buffered  # docs/scaling.md, "Connections and memory"
     needed = container["lifecycle"]["preStop"]["sleep"]["seconds"] + server.drain_delay + server.shutdown_timeout
     assert pod["terminationGracePeriodSeconds"] > needed + 1
+
+
+def test_an_ingress_and_a_route_pass_the_paths_of_services_and_groups_alike(folder: Path) -> None:
+    """And their metadata: no path is named, so none is missing once a group is added."""
+    rendered_here = combined(folder, "gateway-api", "ingress")
+    (rule,) = only(rendered_here, "Ingress")["spec"]["rules"]
+    assert [(one["path"], one["pathType"]) for one in rule["http"]["paths"]] == [("/", "Prefix")]
+    (route,) = only(rendered_here, "HTTPRoute")["spec"]["rules"]
+    assert "matches" not in route

@@ -1,6 +1,7 @@
 // A login by the npm clients: from nothing but an address to a call, with a person at the browser.
 //
 // Usage: node login.mjs '{"client": "sdk" (1.x) or "client" (2.x), "era", "url", "tool", "arguments", "clientId"}'
+// With "key" it shows that API key and logs in nowhere; with "more" it calls these tools, too, before: [[tool, arguments]].
 //
 // It prints {"open": URL} where the person's browser would go, and reads what the redirect URI is given, as JSON. In the
 // end it prints {"tools", "failed", "content", "registered", "scope"}, or {"failure"}. Without clientId it registers.
@@ -67,8 +68,11 @@ async function attempt(transport) {
   try {
     await client.connect(transport);
     const { tools } = await client.listTools();
+    const before = [];
+    for (const [name, args] of order.more ?? []) before.push(await client.callTool({ name, arguments: args }));
     const result = await client.callTool({ name: order.tool, arguments: order.arguments });
-    return { tools: tools.map(({ name }) => name), failed: result.isError ?? false, content: result.content };
+    const failed = [...before, result].some(({ isError }) => isError);
+    return { tools: tools.map(({ name }) => name), failed, content: result.content };
   } finally {
     await client.close();
   }
@@ -76,7 +80,8 @@ async function attempt(transport) {
 
 async function login() {
   for (let logins = 0; ; logins += 1) {
-    const transport = new StreamableHTTPClientTransport(new URL(order.url), { authProvider: memory });
+    const how = order.key ? { requestInit: { headers: { Authorization: `Bearer ${order.key}` } } } : { authProvider: memory };
+    const transport = new StreamableHTTPClientTransport(new URL(order.url), how);
     try {
       const { registered } = memory;
       return { ...(await attempt(transport)), registered, logins, scope: memory.tokens()?.scope };

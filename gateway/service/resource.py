@@ -1,0 +1,211 @@
+"""What a service and a group have in common: one protected resource with its callers, sessions, streams and surfaces.
+
+It never changes: for other settings, a reload builds another one. Building sends no request.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from gateway import __version__
+from gateway.auth.access import Access
+from gateway.auth.api_keys import KeyRing
+from gateway.auth.compact import InvalidToken
+from gateway.auth.metadata import build_resource_metadata
+from gateway.catalog.pages import PageCache
+from gateway.concurrency.background import Background, Problem, UseCounter
+from gateway.config.service_files import ServiceFiles
+from gateway.credentials import credential_modes
+from gateway.diagnosis.access import TokenReport
+from gateway.discovery import subscriptions
+from gateway.discovery.discovery import CatalogSource
+from gateway.discovery.tool_search import ToolSearch
+from gateway.invocation.invocation import Invocation
+from gateway.limits import Budget
+from gateway.mcp import endpoint, legacy, modern, operations, running, sessions
+from gateway.model import Caller, Catalog
+from gateway.service.mount import Inherited, Mount, ServiceAuth
+from gateway.settings import ResourceSettings
+from gateway.signing import SigningKeys
+from gateway.store import ResourceStore, Store
+from gateway.telemetry.cells import name_tools
+from gateway.text import excerpt
+from gateway.web.card import ServerCard
+from gateway.web.pages import ServicePage
+from gateway.web.site import Site
+
+SERVER_NAME: Final = "jsonrpc-mcp-gateway"
+_MAX_REST_PAGE: Final = 50
+"""Tools on one page of REST. Its readers are often models, which read the whole answer but ask for no second page."""
+_PAGES_PER_LISTING: Final = 10
+"""Further pages that a caller may ask for, for each listing that its budget allows."""
+
+
+class Resource:
+    """Hold the parts of one protected resource that do not depend on where its tools come from."""
+
+    settings: ResourceSettings
+    discovery: CatalogSource
+    invocation: Invocation
+    site: Site
+    _search: ToolSearch
+    _calls: Problem = Problem()
+    """What is wrong with its calls."""
+    _access_type: type[Access] = Access
+
+    def __init__(
+        self,
+        settings: ResourceSettings,
+        files: ServiceFiles,
+        store: Store,
+        secrets: tuple[bytes, ...],
+        *,
+        mount: Mount,
+        inherited: Inherited,
+    ) -> None:
+        self.settings = settings
+        self.files = files
+        self.uses = UseCounter()
+        self.background = Background()
+        self.mount = mount
+        self._started = time.monotonic()
+        self._keys = SigningKeys(secrets, settings.mount_id)
+        self._store = ResourceStore(store, self._keys)
+        self._inherited = inherited
+        languages = any(service.backend.listing.language is None for service in settings.services)
+        self.access = self._access_type(
+            settings.auth, settings.resource, per_caller=lists_per_caller(settings), own_languages=languages
+        )
+        self.access.tool_scopes = self._tool_scopes
+        api_keys = KeyRing(files.keys, settings.auth.scopes.implies, inherited.api_keys)
+        self.auth = ServiceAuth(settings, api_keys, self._store, inherited.auth)
+        self.listings = Budget(self._store, "discovery", settings.limits.discovery)
+        self.call_notices = running.CallNotices(mount.calls, mount.elicitations, self._store)
+        self._pages = PageCache()
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    async def caller(self, token: str) -> Caller:
+        """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.compact`."""
+        verified = await self.auth.verifier.verify_token(token)
+        if verified.bound_key is not None and self.settings.auth.dpop == "off":
+            raise InvalidToken("it is bound to a key, and auth.dpop is off")
+        principal = verified.principal
+        return Caller(view=self.access.view_of(principal), principal=principal)
+
+    def is_made_of(self, settings: ResourceSettings, files: ServiceFiles) -> bool:
+        """Return whether a resource built of these would be equal to this one."""
+        return self.settings == settings and self.files == files
+
+    def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
+        """Return what a successor of these settings and files takes over: of another kind, nothing but the streams."""
+        return Inherited(discovery=self.discovery)
+
+    def is_used_by(self, other: Resource) -> bool:
+        """Return whether calls of ``other`` may still need this one."""
+        return self.settings.mount in (other.settings.mount, *(one.mount for one in other.settings.services))
+
+    def start(self) -> None:
+        """Start the background work, and tell open streams what changed. The mount is this one's from now on."""
+        self.call_notices.follow()
+        self.auth.issuers.start()
+
+    async def close(self) -> None:
+        """Close everything that no other resource shares."""
+        self.call_notices.close()
+        await self.background.stop()
+        await self.auth.issuers.close()
+
+    def unready(self) -> str | None:
+        """Return why the resource cannot answer yet, None if it can."""
+        return self.auth.issuers.unready()
+
+    async def _visible(self, caller: Caller) -> Catalog:
+        """Return the tools that a caller may call."""
+        return self.access.visible_catalog(caller, await self.discovery.catalog(caller))
+
+    def _tool_scopes(self) -> Iterator[str]:
+        """Yield the scopes of tools, the configured ones first. Those of a caller's own listing are not for others."""
+        configured = {scope for tool in self.settings.catalog.tools.values() for scope in tool.scopes or ()}
+        yield from sorted(configured)
+        if shared := self.discovery.current():
+            yield from (scope for scope in shared.scopes if scope not in configured)
+
+    def _take_over_streams(self, inherited: Inherited) -> None:
+        """Connect the streams at the mount to this resource, and notify them of what differs from its predecessor."""
+        streams, settings = self.mount.subscriptions, self.settings
+        heartbeat = settings.mcp.heartbeat
+        interval = min(subscriptions.MAX_INTERVAL, heartbeat)
+        streams.follow(self.discovery, interval, heartbeat, self._store)
+        self.mount.streams.most = settings.limits.streams
+        self.mount.concurrency.most = settings.limits.concurrent
+        if inherited.api_keys.end_all_but(self.auth.api_keys):
+            streams.check_callers()
+        if (before := inherited.discovery) is None:
+            return
+        if not inherited.same_callers:
+            streams.end_all()
+        self.site.operations.epoch = streams.epoch
+        for view in streams.views:
+            if not inherited.same_names or before.shown_digest(view) != self.discovery.shown_digest(view):
+                streams.notify(view)
+
+    def _in_place(self, catalog: Catalog) -> Catalog | None:
+        """Return the two tools of search, if they are listed in place of a catalog."""
+        return self._search.in_place(catalog, self.settings.catalog.search, self._contents(catalog))
+
+    def _contents(self, catalog: Catalog) -> str:
+        """Return what the tools of a catalog are of."""
+        return excerpt(catalog.service.title, 64) or "this service"
+
+    def _name_tools(self, catalog: Catalog) -> Catalog:
+        """Name the tools of a catalog in the metrics. Return what is listed of it."""
+        listed = self._in_place(catalog)
+        name_tools(self.name, catalog.names if listed is None else (*listed.names, *catalog.names))
+        return listed or catalog
+
+    def _site(self) -> Site:
+        settings, mount = self.settings, self.mount
+        next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
+        shared = operations.Operations(
+            discovery=self.discovery, pages=self._pages, budget=self.listings,
+            cursors=operations.Cursors(self._keys, next_pages), page_size=settings.catalog.page_size,
+            searched=self._in_place,
+            introduction=operations.Introduction(settings.mcp.server, SERVER_NAME, __version__),
+            subscriptions=mount.subscriptions, streams=mount.streams, heartbeat=settings.mcp.heartbeat,
+            access=self.access, max_response=max(service.backend.max_response for service in settings.services),
+        )  # fmt: skip
+        issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
+        metadata = (
+            build_resource_metadata(settings, scopes, SERVER_NAME, issuers)
+            if settings.auth.traits.needs_metadata
+            else None
+        )
+        card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
+        page = None if settings.server.shown_page == "off" else ServicePage(
+            settings=settings, operations=shared, invocation=self.invocation, access=self.access,
+            search=self._search, unready=self.unready, calls=self._calls,
+            report=lambda raw, refusal: TokenReport.of(settings, self.auth.policies, raw, refusal),
+        )  # fmt: skip
+        ends = Budget(self._store, "session end", settings.limits.discovery)
+        of_clients = sessions.Sessions(self._keys, self._store, ends)
+        old_eras = legacy.Legacy(shared, self.invocation, of_clients, self.call_notices, self.uses)
+        return Site(
+            settings.mount, endpoint=endpoint.Endpoint(modern.Modern(shared, self.invocation), old_eras),
+            operations=shared, invocation=self.invocation, discovery=self.discovery, access=self.access,
+            authenticator=self.auth.authenticator, metadata=metadata, card=card, page=page,
+            rest_page_size=rest_page_size(settings), max_body=settings.server.max_body, uses=self.uses,
+        )  # fmt: skip
+
+
+def lists_per_caller(settings: ResourceSettings) -> bool:
+    """Return whether a service lists its methods for each caller."""
+    return any(credential_modes(service).lists_per_caller for service in settings.services)
+
+
+def rest_page_size(settings: ResourceSettings) -> int:
+    return min(settings.catalog.page_size, _MAX_REST_PAGE)
