@@ -214,7 +214,9 @@ class BackendSource:
             return SourceAnswer("a result", result, has_value=True), False
         unauthorized = answer.status == 401 or self._parts.refused_with(fault)
         denied = unauthorized or answer.status == 403
-        said = shorten(redact_text(fault.message, self._secrets), _EXCERPT)
+        # Zabbix and others say only "Invalid params." there. Of an unknown method the data may be its name.
+        data = fault.data if isinstance(fault.data, str) and fault.code != -32601 else ""
+        said = shorten(redact_text(f"{fault.message} {data}".strip(), self._secrets), _EXCERPT)
         text = f"error{'' if fault.code is None else f' {fault.code}'}: {said}"
         message = said or "no message"
         found = SourceAnswer(text, denied=denied, unauthorized=unauthorized, error=message)

@@ -18,6 +18,7 @@ from gateway.credentials import credential_modes
 from gateway.diagnosis.access import IssuerFinding, TokenReport, challenge_warning, check_issuer
 from gateway.diagnosis.no_listing import NEEDS_TOKEN
 from gateway.diagnosis.store import check_store
+from gateway.diagnosis.trouble import certificate_of
 from gateway.errors import Unauthorized
 from gateway.model import Caller, Catalog, NameStyle, Principal
 from gateway.service.service import Service
@@ -112,6 +113,8 @@ async def _check(settings: ServiceSettings, token: str | None, warnings: list[st
     finally:
         say(*_invitation(checked))
     checked.warnings += lint_catalog(catalog, settings.catalog)
+    if settings.backend.tls.fingerprint and (shown := await certificate_of(settings.backend.url)) and shown.expired:
+        checked.warnings.append(f"{settings.knob('backend.tls.fingerprint')}: this certificate has {shown.expired}")
     if checked.principal is not None and checked.token is not None:
         say(*principal_lines(checked.principal), *checked.token.lines())
     say(*report.check(settings, catalog, checked.warnings))

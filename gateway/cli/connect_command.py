@@ -13,12 +13,19 @@ import click
 from gateway import jsonrpc
 from gateway.cli import COMMAND
 from gateway.cli.client_entries import change_entry
-from gateway.cli.options import FILE, UNUSABLE, Given, configured, fail, program, with_service
+from gateway.cli.contact import ContactFailed, contact
+from gateway.cli.options import FILE, UNUSABLE, Given, configured, fail, program, run, token_or_fail, with_service
+from gateway.cli.stdio_command import acting_with
 from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute, read_yaml_with_references
+from gateway.config.source import ConfigError
+from gateway.diagnosis.trouble import Diagnosis
+from gateway.model import Caller, Catalog
+from gateway.service.service import Service
 from gateway.settings import ServiceSettings
 from gateway.settings.knobs import texts_in
 from gateway.settings.paths import find_knob
 from gateway.settings.sending import names_in
+from gateway.telemetry import logs
 from gateway.text import secrets_in
 from gateway.web.clients import CLIENTS, Client, Entry, NotAdded
 
@@ -80,12 +87,33 @@ def connect(
         fail(UNUSABLE, f"{error}.")
     if file is not None and (write or remove):
         for name, service in names.items():
+            if write:
+                click.echo(f"{name}: {_checked(service, token_file)}", err=True)
             _change(client, file, name, None if remove else entries[name], service, name == entry_name)
         return
     click.echo(client.render(entries), nl=False)
     where = file or "the client's file"
     login = " Where clients cannot register themselves, give --client-id." if http and not client_id else ""
     click.echo(f"Add this to {where}" + (", or run it again with --write." if file else ".") + login, err=True)
+
+
+def _checked(service: ServiceSettings, token_file: Path | None) -> str:
+    """Return what the service says to the gateway. Its entry is written all the same: it may be started later."""
+
+    async def count(_: Service, __: Caller, catalog: Catalog) -> int:
+        return len(catalog.tools)
+
+    logs.configure("traceback", "text")
+    token = None if token_file is None else token_or_fail(token_file)
+    try:
+        acting = acting_with(service, token)  # a service that knows no callers is sent the token
+        tools = run(contact(acting, count, token if service.auth.traits.authenticates else None))
+        return f"checked, {tools} tools."
+    except ConfigError as error:
+        return " ".join(error.faults)
+    except ContactFailed as failed:
+        found = failed.diagnosis or Diagnosis(" ".join(failed.lines), "`check` says more.")
+        return f"checked, and there is no listing yet. {found.cause} {found.next}"
 
 
 def _entry_names(services: Sequence[ServiceSettings], given: str | None) -> dict[str, ServiceSettings]:

@@ -4,7 +4,8 @@ import os
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble
+from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble, certificate_of
+from gateway.model import SourceAnswer
 from gateway.text import excerpt, masked_url, printable
 
 _SHOWN: Final = 300
@@ -22,7 +23,7 @@ def other_scheme(trouble: Trouble) -> Question | None:
     if first is None or first.late:
         return None
     if parts.scheme == "https":
-        suspicious = first.unreachable and first.summary.startswith("TLS failed")
+        suspicious = (first.unreachable and first.summary.startswith("TLS failed")) or no_connection(first)
     else:  # a TLS server closes the connection, or complains in plain text, mostly with HTTP 400
         suspicious = not first.unreachable and (first.http is None or (first.http.status == 400 and not first.error))
     other = parts._replace(scheme="http" if parts.scheme == "https" else "https").geturl()
@@ -34,6 +35,25 @@ def other_scheme(trouble: Trouble) -> Question | None:
         return Diagnosis(f"{trouble.place} {cause}.", set_knob(trouble.knob, other))
 
     return ask if suspicious else None
+
+
+def no_connection(answer: SourceAnswer) -> bool:
+    return answer.summary.startswith("no connection within")
+
+
+def stuck(trouble: Trouble) -> Question | None:
+    """Find out how far a connection comes that does not open in time."""
+    if not any(no_connection(step.answer) for step in trouble.steps) or trouble.settings.backend.proxy is not None:
+        return None
+
+    async def ask(elsewhere: Elsewhere) -> Diagnosis:
+        if await elsewhere.first_bytes(trouble.url, b"", plain=True) is None:
+            step = f"Check host and port in {trouble.knob}, and the firewalls on the way to them."
+            return Diagnosis(f"{trouble.place} does not answer: no connection is opened in time.", step)
+        step = f"If it has no TLS, {set_knob(trouble.knob, trouble.url.replace('https:', 'http:', 1), 'set')}"
+        return Diagnosis(f"{trouble.place} accepts the connection, but TLS does not begin in time.", step)
+
+    return ask
 
 
 def unreachable(trouble: Trouble) -> Diagnosis | Question | None:
@@ -61,22 +81,23 @@ def _certificate(trouble: Trouble, found: Diagnosis) -> Question:
     """Add what the certificate is for, and how to pin it."""
     tls = trouble.settings.knob("backend.tls")
 
-    async def ask(elsewhere: Elsewhere) -> Diagnosis:
-        names, digest = await elsewhere.certificate(trouble.url)
-        if not digest:
+    async def ask(_: Elsewhere) -> Diagnosis:
+        shown = await certificate_of(trouble.url)
+        if shown is None:
             return found
-        cause = f"{found.cause[:-1]}. It is for {', '.join(names) or 'no name'}."
+        expired = f", and has {shown.expired}" if shown.expired else ""
+        cause = f"{found.cause} It is for {', '.join(shown.names) or 'no name'}{expired}."
         if "another name" in found.cause:
-            return Diagnosis(cause, f"{found.next[:-1]}, or set {tls}.server_name: {names[0] if names else '…'}")
+            return Diagnosis(cause, f"{found.next[:-1]}, or set {tls}.server_name: {[*shown.names, '…'][0]}")
         if "is not trusted" in found.cause:
-            return Diagnosis(cause, f"{found.next} For one appliance: {tls}.fingerprint: {digest}")
+            return Diagnosis(cause, f"{found.next} For one appliance: {tls}.fingerprint: {shown.fingerprint}")
         return found
 
     return ask
 
 
-def set_knob(knob: str, url: str) -> str:
-    return f"Set {knob} to {shown(url)}"
+def set_knob(knob: str, url: str, set: str = "Set") -> str:
+    return f"{set} {knob} to {shown(url)}"
 
 
 def shown(url: str) -> str:

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from gateway.credentials import correct_credentials, credential_modes
-from gateway.diagnosis.connection import other_scheme, sentence, set_knob, shown, unreachable
-from gateway.diagnosis.products import mcp_server, not_http, product, refuses_all, web_api, websocket
-from gateway.diagnosis.said import of_words, quoted, text_of
-from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Question, Trouble
+from gateway.diagnosis.connection import other_scheme, sentence, set_knob, shown, stuck, unreachable
+from gateway.diagnosis.products import mcp_server, mcp_server_at, not_http, product, refuses_all, web_api, websocket
+from gateway.diagnosis.said import of_answer, of_page, quoted, text_of
+from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Question, Trouble, is_message
 from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
 from gateway.listing.reader import HELD_BACK
@@ -28,7 +28,7 @@ _ABOUT_ACCESS: Final = re.compile(
     r"access denied|forbidden", re.IGNORECASE,
 )  # fmt: skip
 _WANTS_CERTIFICATE: Final = re.compile(rb"No required SSL certificate|certificate required", re.IGNORECASE)
-_GATEWAY_STATUSES: Final = (502, 504)
+_GATEWAY_STATUSES: Final = (502, 504, *range(520, 528))  # those from 520 on are Cloudflare's
 _NOT_SPOKEN: Final = ("negotiate", "ntlm", "kerberos")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
@@ -55,12 +55,15 @@ def known_diagnosis(trouble: Trouble | None) -> dict[str, str]:
     """Return ``cause`` and ``next`` that :func:`diagnose` finds without a request, for the log and ``/status``."""
     if trouble is None:
         return {}
-    rules = (rule for rule in (*_RULES, _not_json_rpc) if rule is not mcp_server)  # it would ask nearly all
-    found = next(found for rule in rules if (found := rule(trouble)) is not None)
-    if not isinstance(found, Diagnosis):
-        return {}
-    found = trouble.clean(found)
-    return {"cause": found.cause, "next": found.next}
+    unsure = False
+    for rule in _RULES:
+        if isinstance(found := rule(trouble), Diagnosis):
+            break
+        unsure |= found is not None and rule not in (mcp_server, _redirected)  # which would ask nearly all
+    else:
+        found = _not_json_rpc(trouble)
+    known = trouble.clean(found)
+    return {"cause": known.cause, "next": "Run `check`, which finds out more." if unsure else known.next}
 
 
 def _no_credential(trouble: Trouble) -> Diagnosis | None:
@@ -103,7 +106,14 @@ def _redirect(trouble: Trouble) -> Diagnosis | None:
             credentials = trouble.settings.knob("backend.credentials")
             step = f"It may want its cookie back, as after a login: set {credentials}.mode: login"
         return Diagnosis(f"It redirects to itself (HTTP {http.status}).", step)
-    return Diagnosis(f"It redirects elsewhere (HTTP {http.status}).", set_knob(trouble.knob, target))
+    step = set_knob(trouble.knob, target)
+    if urlsplit(target).hostname != urlsplit(trouble.url).hostname:
+        step = f"If the service is there, s{step[1:]}"
+    return Diagnosis(f"It redirects elsewhere (HTTP {http.status}, to {shown(target)}).", step)
+
+
+def _of_words(trouble: Trouble) -> Diagnosis | None:
+    return of_answer(trouble, trouble.http)
 
 
 def _denied(trouble: Trouble) -> Diagnosis | None:
@@ -125,8 +135,10 @@ def _error_about_access(trouble: Trouble) -> Diagnosis | None:
 def _access(trouble: Trouble, step: Step) -> Diagnosis:
     settings, http = trouble.settings, step.answer.http
     modes = credential_modes(settings)
-    scheme = "" if http is None else http.headers.get("WWW-Authenticate", "").partition(" ")[0]
-    said = step.answer.summary + (f": it asks for {scheme}" if _SCHEME.fullmatch(scheme) else "")
+    asked = "" if http is None else http.headers.get("WWW-Authenticate", "")
+    schemes = [word for word in re.findall(r"(?:^|,)\s*([^\s,=]+)(?=\s|,|$)", asked) if _SCHEME.fullmatch(word)]
+    scheme = next((word for word in schemes if word.lower() not in _NOT_SPOKEN), schemes[0] if schemes else "")
+    said = step.answer.summary + (f": it asks for {scheme}" if scheme else "")
     if http is not None and http.status == 403 and not step.answer.error and (text := text_of(http)):
         said = f"{said}: {quoted(text)}"
     if scheme.lower() in _NOT_SPOKEN:
@@ -218,9 +230,10 @@ def _other_address(trouble: Trouble) -> Question | None:
     cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it answers {what}"
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        answering = await elsewhere.find_endpoint(trouble.url)
-        if answering is not None:
-            return Diagnosis(f"{cause}, but {_path(answering)} is one.", set_knob(trouble.knob, answering))
+        if (found := await _at_usual_path(trouble, elsewhere, cause)) is not None:
+            return found
+        if (found := of_page(trouble, trouble.shown_by_get)) is not None:
+            return found
         if login:
             return Diagnosis(f"It answers with a login page (HTTP {http.status}).", _set_credentials(trouble))
         if (socket := websocket(trouble)) is not None and (found := await socket(elsewhere)) is not None:
@@ -230,6 +243,27 @@ def _other_address(trouble: Trouble) -> Question | None:
         return Diagnosis(f"{cause}, and so do the usual paths ({usual}).", step)
 
     return ask
+
+
+def _redirected(trouble: Trouble) -> Question | None:
+    """Find an endpoint at a usual path, where the address leads to an interface for people."""
+    http = trouble.http
+    if http is None or not 300 <= http.status < 400:
+        return None
+    if urljoin(trouble.url, http.headers.get("Location", "")) == f"{trouble.url}/":
+        return None
+    cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it redirects (HTTP {http.status})"
+    return lambda elsewhere: _at_usual_path(trouble, elsewhere, cause)
+
+
+async def _at_usual_path(trouble: Trouble, elsewhere: Elsewhere, cause: str) -> Diagnosis | None:
+    """Return what answers at the first of the usual paths that has more than a page or an error."""
+    answers = await elsewhere.usual_paths(trouble.url)
+    for url, _ in (answer for answer in answers if is_message(answer[1])):
+        found = Diagnosis(f"{cause}, but {_path(url)} is one.", set_knob(trouble.knob, url))
+        return await mcp_server_at(url, elsewhere) or found
+    told = ((url, of_answer(trouble, http)) for url, http in answers if http.status in (400, 406, 409))
+    return next((Diagnosis(f"At {_path(url)}: {found.cause}", found.next) for url, found in told if found), None)
 
 
 def _no_listing(trouble: Trouble) -> Diagnosis | None:
@@ -269,9 +303,9 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 
 _RULES: Final[Sequence[Rule]] = (
-    _no_credential, _faulty_file, _too_large, other_scheme, unreachable, not_http, _client_certificate, _redirect,
-    mcp_server, of_words, _denied, _unavailable, _slow, _other_dialect, _drupal, _error_about_access, web_api,
-    _other_address, websocket, refuses_all, product, _no_listing,
+    _no_credential, _faulty_file, _too_large, other_scheme, stuck, not_http, unreachable, _client_certificate,
+    _redirected, _redirect, mcp_server, _of_words, _denied, _unavailable, _slow, _other_dialect, _drupal,
+    _error_about_access, web_api, _other_address, websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
 
 

@@ -5,8 +5,9 @@ import hashlib
 import re
 import ssl
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -42,7 +43,7 @@ class TlsFiles:
         tls = connection.get_extra_info("ssl_object")
         if self.fingerprint is None or tls is None:
             return
-        shown = fingerprint(tls.getpeercert(binary_form=True))
+        shown = _fingerprint(tls.getpeercert(binary_form=True))
         if shown.replace(":", "").lower() != self.fingerprint.replace(":", "").lower():
             raise ConnectFailed(f"its TLS certificate is another than the pinned one; it has the fingerprint {shown}")
 
@@ -73,26 +74,40 @@ class TlsFiles:
         return context
 
 
-def fingerprint(certificate: bytes) -> str:
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Hold what a certificate says: at most eight names (its SANs, else its common name), and when it ends."""
+
+    names: list[str]
+    fingerprint: str
+    end: datetime
+
+    @classmethod
+    def read(cls, der: bytes) -> Self:
+        """Return what a certificate (DER) says. Raises :class:`ValueError`."""
+        found = x509.load_der_x509_certificate(der)
+        return cls(_names(found)[:8], _fingerprint(der), found.not_valid_after_utc)
+
+    @property
+    def expired(self) -> str:
+        """Return "expired on 2026-01-31" once it has, else ""."""
+        return f"expired on {self.end:%Y-%m-%d}" if self.end < datetime.now(UTC) else ""
+
+
+def _fingerprint(certificate: bytes) -> str:
     """Return the SHA-256 of a certificate (DER), as people compare it."""
     return hashlib.sha256(certificate).digest().hex(":").upper()
 
 
-def certificate_names(certificate: bytes) -> list[str]:
-    """Return the names that a certificate (DER) is for: its SANs, else its common name, at most eight."""
-    try:
-        found = x509.load_der_x509_certificate(certificate)
-    except ValueError:
-        return []
+def _names(found: x509.Certificate) -> list[str]:
     try:
         alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        names = [
+        return [
             *alternatives.get_values_for_type(x509.DNSName),
             *map(str, alternatives.get_values_for_type(x509.IPAddress)),
         ]
     except (x509.ExtensionNotFound, ValueError):
-        names = [str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    return names[:8]
+        return [str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
 
 
 def certificate_reason(error: Exception, tls: TlsFiles) -> str:

@@ -110,7 +110,7 @@ QUOTED: Final = (
     Contact("A plan is used up.", Http(_one_error(-32005, "daily request count exceeded, request rate limited")),
             "request rate limited", "again", _ROOT),
     Contact("Unknown methods in JSON-RPC 1.0.", always(
-                {"result": None, "error": {"code": -32601, "message": "Method not found"}, "id": "1"}, 404),
+                {"result": None, "error": {"code": -32601, "message": "Method not found"}, "id": None}, 404),
             "does not list", "static", _ROOT),
     Contact("Deluge without its cookie.", Http(_one_error(1, "Not authenticated")), "Not authenticated",
             "backend.credentials", _ROOT),
@@ -142,7 +142,8 @@ OTHERS: Final = (
     Contact("Swagger's document.", _by_verb(_EMPTY_405, _SWAGGER), "OpenAPI", "OpenAPI", "http://<host>/swagger.json"),
     Contact("Hasura, with 200.", always({"errors": [_GRAPHQL]}), "GraphQL", "GraphQL", "http://<host>/v1/graphql"),
     Contact("Apollo refuses a simple request.", always({"errors": [{"message":
-                "This operation has been blocked as a potential Cross-Site Request Forgery (CSRF)."}]}, 400),
+                "This operation has been blocked as a potential Cross-Site Request Forgery (CSRF).",
+                "extensions": {"code": "BAD_REQUEST"}}]}, 400),
             "GraphQL", "GraphQL", "http://<host>/graphql"),
     Contact("SOAP behind a page.",
             _by_verb(Reply('<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body><soap:Fault>'

@@ -81,7 +81,7 @@ URLS: Final = (
     Contact("Two spaces after the URL.", Http(listed()), "openrpc", "", "http://<host>/  ", code=0),
     Contact("An address without a scheme.", Http(listed()), "http://<host>/rpc", "http://", "<host>/rpc", code=2),
     Contact("The shortest IPv6 address.", Http(listed()), "bracket", "http://[fe80::1]", "http://fe80::1/", code=2),
-    Contact("An IPv6 address with a zone.", Http(listed()), "bracket", "http://[fe80::1%25eth0]",
+    Contact("An IPv6 address with a zone.", Http(listed()), "bracket", "http://[fe80::1%eth0]",
             "http://fe80::1%eth0/", code=2),
     Contact("A port that is too large.", always(""), "port", "65535", "http://127.0.0.1:80800/", code=2),
     Contact("A port that is no number.", always(""), "port", "65535", "http://127.0.0.1:http/", code=2),
