@@ -186,7 +186,8 @@ class BackendSource:
         except Interrupted as error:  # a service may close a kept connection just as it is used again
             return await self._request(url, body, again=False) if again else SourceAnswer(str(error), away=True)
         except OutboundError as error:
-            return SourceAnswer(str(error), away=isinstance(error, NoConnection | QueueFull))
+            lacking = isinstance(error, NoConnection)
+            return SourceAnswer(str(error), unreachable=lacking, away=lacking or isinstance(error, QueueFull))
         if answer.status != 401 and answer.status in self._parts.refusing_statuses:  # of a 401 the body says more
             return SourceAnswer(f"HTTP {answer.status}, the login has expired", denied=True, unauthorized=True)
         cost = memory_cost(answer.body)

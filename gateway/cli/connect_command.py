@@ -18,7 +18,6 @@ from gateway.cli.options import FILE, UNUSABLE, Given, configured, fail, program
 from gateway.cli.stdio_command import acting_with
 from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute, read_yaml_with_references
 from gateway.config.source import ConfigError
-from gateway.diagnosis.trouble import Diagnosis
 from gateway.model import Caller, Catalog
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings
@@ -107,13 +106,12 @@ def _checked(service: ServiceSettings, token_file: Path | None) -> str:
     token = None if token_file is None else token_or_fail(token_file)
     try:
         acting = acting_with(service, token)  # a service that knows no callers is sent the token
-        tools = run(contact(acting, count, token if service.auth.traits.authenticates else None))
-        return f"checked, {tools} tools."
+        return f"checked, {run(contact(acting, count, token if acting is service else None))} tools."
     except ConfigError as error:
         return " ".join(error.faults)
     except ContactFailed as failed:
-        found = failed.diagnosis or Diagnosis(" ".join(failed.lines), "`check` says more.")
-        return f"checked, and there is no listing yet. {found.cause} {found.next}"
+        found = failed.diagnosis
+        return "checked, no listing yet. " + (f"{found.cause} {found.next}" if found else " ".join(failed.lines))
 
 
 def _entry_names(services: Sequence[ServiceSettings], given: str | None) -> dict[str, ServiceSettings]:

@@ -5,7 +5,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble, certificate_of
-from gateway.model import SourceAnswer
 from gateway.text import excerpt, masked_url, printable
 
 _SHOWN: Final = 300
@@ -23,7 +22,7 @@ def other_scheme(trouble: Trouble) -> Question | None:
     if first is None or first.late:
         return None
     if parts.scheme == "https":
-        suspicious = (first.unreachable and first.summary.startswith("TLS failed")) or no_connection(first)
+        suspicious = first.unreachable and first.summary.startswith(("TLS failed", "no connection"))
     else:  # a TLS server closes the connection, or complains in plain text, mostly with HTTP 400
         suspicious = not first.unreachable and (first.http is None or (first.http.status == 400 and not first.error))
     other = parts._replace(scheme="http" if parts.scheme == "https" else "https").geturl()
@@ -35,25 +34,6 @@ def other_scheme(trouble: Trouble) -> Question | None:
         return Diagnosis(f"{trouble.place} {cause}.", set_knob(trouble.knob, other))
 
     return ask if suspicious else None
-
-
-def no_connection(answer: SourceAnswer) -> bool:
-    return answer.summary.startswith("no connection within")
-
-
-def stuck(trouble: Trouble) -> Question | None:
-    """Find out how far a connection comes that does not open in time."""
-    if not any(no_connection(step.answer) for step in trouble.steps) or trouble.settings.backend.proxy is not None:
-        return None
-
-    async def ask(elsewhere: Elsewhere) -> Diagnosis:
-        if await elsewhere.first_bytes(trouble.url, b"", plain=True) is None:
-            step = f"Check host and port in {trouble.knob}, and the firewalls on the way to them."
-            return Diagnosis(f"{trouble.place} does not answer: no connection is opened in time.", step)
-        step = f"If it has no TLS, {set_knob(trouble.knob, trouble.url.replace('https:', 'http:', 1), 'set')}"
-        return Diagnosis(f"{trouble.place} accepts the connection, but TLS does not begin in time.", step)
-
-    return ask
 
 
 def unreachable(trouble: Trouble) -> Diagnosis | Question | None:
@@ -72,6 +52,8 @@ def unreachable(trouble: Trouble) -> Diagnosis | Question | None:
         return Diagnosis(
             f"Nothing listens at {place}.", f"Start the {what}, or set {knob} to where it listens.{unread}"
         )
+    if "TLS within" in cause:
+        remedy = f"if it has no TLS, {set_knob(knob, trouble.url.replace('https:', 'http:', 1), 'set')}"
     remedy = _REMEDIES.get(cause, remedy) or f"check {knob}, and that this machine can reach the {what}"
     found = Diagnosis(f"{place} cannot be used: {cause}.", sentence(remedy) + unread)
     return _certificate(trouble, found) if proxy is None and "certificate" in cause else found

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from gateway.credentials import correct_credentials, credential_modes
-from gateway.diagnosis.connection import other_scheme, sentence, set_knob, shown, stuck, unreachable
+from gateway.diagnosis.connection import other_scheme, sentence, set_knob, shown, unreachable
 from gateway.diagnosis.products import mcp_server, mcp_server_at, not_http, product, refuses_all, web_api, websocket
 from gateway.diagnosis.said import of_answer, of_page, quoted, text_of
 from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Question, Trouble, is_message
@@ -27,11 +27,8 @@ _ABOUT_ACCESS: Final = re.compile(
     r"\bauth|unauthori[sz]ed|not authori[sz]ed|log(?:ged)? ?in|credential|\btoken\b|session|password|permission|"
     r"access denied|forbidden", re.IGNORECASE,
 )  # fmt: skip
-_WANTS_CERTIFICATE: Final = re.compile(rb"No required SSL certificate|certificate required", re.IGNORECASE)
-_GATEWAY_STATUSES: Final = (502, 504, *range(520, 528))  # those from 520 on are Cloudflare's
 _NOT_SPOKEN: Final = ("negotiate", "ntlm", "kerberos")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
-_SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _TOO_LARGE: Final = re.compile(r"^larger than |methods to offer, more than ")
 _XML: Final = re.compile(r"[/+]xml$")
 
@@ -79,14 +76,6 @@ def _faulty_file(trouble: Trouble) -> Diagnosis | None:
         return None
     faults = "\n".join(map(str, trouble.steps))
     return Diagnosis(faults, "Correct the file, as docs/listings.md shows.", in_file=True)
-
-
-def _client_certificate(trouble: Trouble) -> Diagnosis | None:
-    http = trouble.http
-    if http is None or http.status not in (400, 403, 495, 496) or not _WANTS_CERTIFICATE.search(http.start):
-        return None
-    tls = trouble.settings.knob("backend.tls")
-    return Diagnosis(f"{trouble.place} wants a client certificate.", f"Set {tls}.cert_file and {tls}.key_file.")
 
 
 def _redirect(trouble: Trouble) -> Diagnosis | None:
@@ -157,20 +146,11 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
     return Diagnosis(f"It refuses the credentials that are sent{rights} ({said}).", correct_credentials(settings))
 
 
-def _unavailable(trouble: Trouble) -> Diagnosis | None:
-    http = trouble.http
-    if http is None or http.status not in (429, 500, 503, *_GATEWAY_STATUSES):
+def _failing(trouble: Trouble) -> Diagnosis | None:
+    http = trouble.http  # some answer so to an unknown method, with an error of JSON-RPC
+    if http is None or http.status != 500 or any(step.answer.error for step in trouble.calls):
         return None
-    if http.status == 500:  # as some answer an unknown method, with an error of JSON-RPC
-        failed = Diagnosis("The service fails (HTTP 500).", "Look into the log of the service.")
-        return None if any(step.answer.error for step in trouble.calls) else failed
-    if http.status in _GATEWAY_STATUSES:
-        cause = f"A proxy answers at {trouble.place}, but not the service behind it (HTTP {http.status})."
-        return Diagnosis(cause, "Start the service behind the proxy.")
-    after = http.headers.get("Retry-After", "")
-    when = f"in {after} s" if _SECONDS.fullmatch(after) else "later"
-    state = "is in maintenance or overloaded" if http.status == 503 else "gets too many requests"
-    return Diagnosis(f"The service {state} (HTTP {http.status}).", f"Try again {when}.")
+    return Diagnosis("The service fails (HTTP 500).", "Look into the log of the service.")
 
 
 def _too_large(trouble: Trouble) -> Diagnosis | None:
@@ -293,8 +273,6 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
     if http is not None and http.status == 400:
         cause = f"It refuses the request (HTTP 400: {quoted(text_of(http))})."
         return Diagnosis(cause, f"Mend that at the service, or set {trouble.knob} to the JSON-RPC endpoint.")
-    if http is not None and http.status == 413:
-        correct = "Raise the limit for bodies of the service, or of the proxy in front of it."
     said = "there was no answer" if step is None else step.answer.summary
     if ", broken JSON: " in said:
         correct = "Correct the service: it must send JSON in UTF-8, and only that."
@@ -303,9 +281,9 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 
 _RULES: Final[Sequence[Rule]] = (
-    _no_credential, _faulty_file, _too_large, other_scheme, stuck, not_http, unreachable, _client_certificate,
-    _redirected, _redirect, mcp_server, _of_words, _denied, _unavailable, _slow, _other_dialect, _drupal,
-    _error_about_access, web_api, _other_address, websocket, refuses_all, product, _no_listing,
+    _no_credential, _faulty_file, _too_large, other_scheme, not_http, unreachable, _redirected, _redirect, mcp_server,
+    _of_words, _denied, _failing, _slow, _other_dialect, _drupal, _error_about_access, web_api, _other_address,
+    websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
 
 

@@ -49,6 +49,7 @@ _PROTOCOLS: Final = {
     r'|"errors": ?\[.{0,900}"(?:locations|extensions)": ?[\[{]',
 }
 DIRECTLY: Final = "Connect the client to it directly, without this gateway."
+_ANY: Final = re.compile("")
 _ENDPOINT: Final = "Set {knob} to the JSON-RPC endpoint, if it has one."
 _HEADER: Final = "Set {credentials}.mode: static, and the header in {credentials}.send.headers."
 _RULES: Final = (
@@ -57,6 +58,8 @@ _RULES: Final = (
     *(_Rule(re.compile(f"(?i){words}"), f"It speaks {name}.", f"The gateway does not speak {name}. {_ENDPOINT}")
       for name, words in _PROTOCOLS.items()),
     # What stands in front.
+    _Rule(re.compile(r"(?i)No required SSL certificate|certificate required"), "{place} wants a client certificate.",
+          "Set {tls}.cert_file and {tls}.key_file.", (400, 403, 495, 496)),
     _Rule(re.compile(r"(?i)cf-mitigated: challenge|server: cloudflare.*(?:Just a moment|Checking your browser)"),
           "Cloudflare, in front of it, asks for a browser (HTTP {status}).",
           "Let this machine through Cloudflare without a challenge, or use an address behind it.", (403, 429, 503)),
@@ -86,6 +89,13 @@ _RULES: Final = (
           "Log in as docs/credentials.md shows for Transmission.", (409,)),
     _Rule(re.compile(r"(?i)\"arguments\": ?\{.*\"result\": ?\"|\"result\": ?\"[^\"]*\".*\"arguments\": ?\{"),
           "It is Transmission before 4.1, which does not speak JSON-RPC.", "Update it to 4.1 or later."),
+    # Statuses alone.
+    _Rule(_ANY, "A proxy answers at {place}, but not the service behind it (HTTP {status}).",
+          "Start the service behind the proxy.", (502, 504, *range(520, 528))),  # those from 520 on are Cloudflare's
+    _Rule(_ANY, "The service is in maintenance or overloaded (HTTP {status}).", "Try again {when}.", (503,)),
+    _Rule(_ANY, "The service gets too many requests (HTTP {status}).", "Try again {when}.", (429,)),
+    _Rule(_ANY, "It does not take requests of this size (HTTP {status}).",
+          "Raise the limit for bodies of the service, or of the proxy in front of it.", (413,)),
 )  # fmt: skip
 
 
@@ -105,7 +115,10 @@ def of_page(trouble: Trouble, http: HttpFacts | None) -> Diagnosis | None:
     for rule in _RULES:
         found = rule.words.search(text) or rule.words.search(f"{heads} {body}".replace("\n", " "))
         if found is not None and (not rule.statuses or http.status in rule.statuses):
-            fields = {**places(trouble), "said": quoted(text, rule.words.search(text)), "status": http.status}
+            after = http.headers.get("Retry-After", "")
+            when = f"in {after} s" if re.fullmatch(r"[0-9]{1,6}", after) else "later"
+            fields = {"said": quoted(text, rule.words.search(text)), "status": http.status, "when": when}
+            fields |= places(trouble)
             return Diagnosis(rule.cause.format(**fields), rule.next.format(**fields))
     return None
 

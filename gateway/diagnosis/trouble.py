@@ -12,7 +12,7 @@ from gateway import jsonrpc
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.credentials.grants import CredentialUnavailable
 from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, OutboundError
-from gateway.http_client.tls import Certificate, TlsFiles
+from gateway.http_client.tls import Certificate, TlsFiles, read_certificate
 from gateway.http_client.transport import Transport
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import HttpFacts, Listing, SourceAnswer
@@ -225,7 +225,7 @@ async def certificate_of(url: str) -> Certificate | None:
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
     try:
         async with _connection(url, blind) as (_, writer):
-            return Certificate.read(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+            return read_certificate(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
     except (OSError, TimeoutError, ValueError):
         return None
 

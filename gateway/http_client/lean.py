@@ -162,7 +162,9 @@ class LeanTransport:
         except TimeoutError:
             if limit < deadline:
                 raise ConnectFailed("no connection in time") from None
-            raise response.NoConnection(f"no connection within {timeout:.2g} s") from None
+            raise response.NoConnection(
+                f"no connection{' with TLS' if origin.tls else ''} within {timeout:.2g} s"
+            ) from None
         except ssl.SSLCertVerificationError as error:
             raise ConnectFailed(certificate_reason(error, self._tls)) from error
         except ssl.SSLError as error:

@@ -7,7 +7,7 @@ import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -74,40 +74,31 @@ class TlsFiles:
         return context
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """Hold what a certificate says: at most eight names (its SANs, else its common name), and when it ends."""
+class Certificate(NamedTuple):
+    """Hold a certificate's names (at most eight: its SANs, else its common name), SHA-256, and "expired on 2026-01-31"
+    once it has."""
 
     names: list[str]
     fingerprint: str
-    end: datetime
+    expired: str
 
-    @classmethod
-    def read(cls, der: bytes) -> Self:
-        """Return what a certificate (DER) says. Raises :class:`ValueError`."""
-        found = x509.load_der_x509_certificate(der)
-        return cls(_names(found)[:8], _fingerprint(der), found.not_valid_after_utc)
 
-    @property
-    def expired(self) -> str:
-        """Return "expired on 2026-01-31" once it has, else ""."""
-        return f"expired on {self.end:%Y-%m-%d}" if self.end < datetime.now(UTC) else ""
+def read_certificate(der: bytes) -> Certificate:
+    """Return what a certificate (DER) says. Raises :class:`ValueError`."""
+    found = x509.load_der_x509_certificate(der)
+    try:
+        alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        addresses = map(str, alternatives.get_values_for_type(x509.IPAddress))
+        names = [*alternatives.get_values_for_type(x509.DNSName), *addresses]
+    except (x509.ExtensionNotFound, ValueError):
+        names = [str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    end = found.not_valid_after_utc
+    return Certificate(names[:8], _fingerprint(der), f"expired on {end:%Y-%m-%d}" if end < datetime.now(UTC) else "")
 
 
 def _fingerprint(certificate: bytes) -> str:
     """Return the SHA-256 of a certificate (DER), as people compare it."""
     return hashlib.sha256(certificate).digest().hex(":").upper()
-
-
-def _names(found: x509.Certificate) -> list[str]:
-    try:
-        alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        return [
-            *alternatives.get_values_for_type(x509.DNSName),
-            *map(str, alternatives.get_values_for_type(x509.IPAddress)),
-        ]
-    except (x509.ExtensionNotFound, ValueError):
-        return [str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
 
 
 def certificate_reason(error: Exception, tls: TlsFiles) -> str:
