@@ -105,7 +105,7 @@ async def mcp_server_at(url: str, elsewhere: Elsewhere) -> Diagnosis | None:
         return None
     info = found.get("serverInfo")
     name = f"{info.get('name')} {info.get('version')}" if isinstance(info, dict) else "without a name"
-    return Diagnosis(f"It is an MCP server already: {name}.", DIRECTLY)
+    return Diagnosis(f"It is an MCP server already: {name}.", f"{DIRECTLY[:-1]}: {url}")
 
 
 def websocket(trouble: Trouble) -> Question | None:
@@ -176,7 +176,7 @@ def product(trouble: Trouble) -> Question | None:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        results = await asyncio.gather(*(elsewhere.result(trouble.url, one.method) for one in _PRODUCTS))
+        results = await asyncio.gather(*(elsewhere.result(trouble.url, one.method, []) for one in _PRODUCTS))
         for one, found in zip(_PRODUCTS, results, strict=True):
             try:
                 name = one.name(found) if found else ""
