@@ -49,33 +49,27 @@ def unreachable(trouble: Trouble) -> Diagnosis | Question | None:
     if unread:
         unread = f" {unread} is not read: if a proxy is on the way, set {trouble.settings.knob('backend.proxy')}."
     if cause == "connection refused":
-        return Diagnosis(
-            f"Nothing listens at {place}.", f"Start the {what}, or set {knob} to where it listens.{unread}"
-        )
+        remedy = f"Start the {what}, or set {knob} to where it listens.{unread}"
+        return Diagnosis(f"Nothing listens at {place}.", remedy)
     if "TLS within" in cause:
         remedy = f"if it has no TLS, {set_knob(knob, trouble.url.replace('https:', 'http:', 1), 'set')}"
     remedy = _REMEDIES.get(cause, remedy) or f"check {knob}, and that this machine can reach the {what}"
     found = Diagnosis(f"{place} cannot be used: {cause}.", sentence(remedy) + unread)
-    return _certificate(trouble, found) if proxy is None and "certificate" in cause else found
+    return (lambda _: _with_certificate(trouble, found)) if proxy is None and "certificate" in cause else found
 
 
-def _certificate(trouble: Trouble, found: Diagnosis) -> Question:
+async def _with_certificate(trouble: Trouble, found: Diagnosis) -> Diagnosis:
     """Add what the certificate is for, and how to pin it."""
-    tls = trouble.settings.knob("backend.tls")
-
-    async def ask(_: Elsewhere) -> Diagnosis:
-        shown = await certificate_of(trouble.url)
-        if shown is None:
-            return found
-        expired = f", and has {shown.expired}" if shown.expired else ""
-        cause = f"{found.cause} It is for {', '.join(shown.names) or 'no name'}{expired}."
-        if "another name" in found.cause:
-            return Diagnosis(cause, f"{found.next[:-1]}, or set {tls}.server_name: {[*shown.names, '…'][0]}")
-        if "is not trusted" in found.cause:
-            return Diagnosis(cause, f"{found.next} For one appliance: {tls}.fingerprint: {shown.fingerprint}")
+    tls, shown = trouble.settings.knob("backend.tls"), await certificate_of(trouble.url)
+    if shown is None:
         return found
-
-    return ask
+    expired = f", and has {shown.expired}" if shown.expired else ""
+    cause = f"{found.cause} It is for {', '.join(shown.names) or 'no name'}{expired}."
+    if "another name" in cause:
+        return Diagnosis(cause, f"{found.next[:-1]}, or set {tls}.server_name: {[*shown.names, '…'][0]}")
+    if "is not trusted" in cause:
+        return Diagnosis(cause, f"{found.next} For one appliance: {tls}.fingerprint: {shown.fingerprint}")
+    return found
 
 
 def set_knob(knob: str, url: str, set: str = "Set") -> str:

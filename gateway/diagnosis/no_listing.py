@@ -80,8 +80,8 @@ def _faulty_file(trouble: Trouble) -> Diagnosis | None:
 
 def _redirect(trouble: Trouble) -> Diagnosis | None:
     http = trouble.http
-    location = "" if http is None or not 300 <= http.status < 400 else http.headers.get("Location", "")
-    if http is None or not location:
+    location = http.headers.get("Location", "") if 300 <= http.status < 400 else ""
+    if not location:
         return None
     target = urljoin(trouble.url, location).partition("#")[0]
     if _LOGIN_ADDRESS.search(urlsplit(target).path):
@@ -101,10 +101,6 @@ def _redirect(trouble: Trouble) -> Diagnosis | None:
     return Diagnosis(f"It redirects elsewhere (HTTP {http.status}, to {shown(target)}).", step)
 
 
-def _of_words(trouble: Trouble) -> Diagnosis | None:
-    return of_answer(trouble, trouble.http)
-
-
 def _denied(trouble: Trouble) -> Diagnosis | None:
     step = next((step for step in trouble.calls if step.answer.denied), None)
     if any(step.answer is HELD_BACK for step in trouble.steps):
@@ -122,13 +118,13 @@ def _error_about_access(trouble: Trouble) -> Diagnosis | None:
 
 
 def _access(trouble: Trouble, step: Step) -> Diagnosis:
-    settings, http = trouble.settings, step.answer.http
+    settings, http = trouble.settings, step.answer.http or trouble.http
     modes = credential_modes(settings)
-    asked = "" if http is None else http.headers.get("WWW-Authenticate", "")
+    asked = http.headers.get("WWW-Authenticate", "")
     schemes = [word for word in re.findall(r"(?:^|,)\s*([^\s,=]+)(?=\s|,|$)", asked) if _SCHEME.fullmatch(word)]
     scheme = next((word for word in schemes if word.lower() not in _NOT_SPOKEN), schemes[0] if schemes else "")
     said = step.answer.summary + (f": it asks for {scheme}" if scheme else "")
-    if http is not None and http.status == 403 and not step.answer.error and (text := text_of(http)):
+    if http.status == 403 and not step.answer.error and (text := text_of(http)):
         said = f"{said}: {quoted(text)}"
     if scheme.lower() in _NOT_SPOKEN:
         cause = f"It wants a login by {scheme}, which the gateway does not speak ({said})."
@@ -142,14 +138,13 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
     if mode.name == "none":
         fitting = f" For {scheme} that is mode: {scheme.lower()}." if scheme.lower() in ("basic", "digest") else ""
         return Diagnosis(f"It wants credentials, and none are sent ({said}).", _set_credentials(trouble) + fitting)
-    rights = ", or they lack the right to list" if http is not None and http.status == 403 else ""
+    rights = ", or they lack the right to list" if http.status == 403 else ""
     return Diagnosis(f"It refuses the credentials that are sent{rights} ({said}).", correct_credentials(settings))
 
 
 def _failing(trouble: Trouble) -> Diagnosis | None:
-    http = trouble.http  # some answer so to an unknown method, with an error of JSON-RPC
-    if http is None or http.status != 500 or any(step.answer.error for step in trouble.calls):
-        return None
+    if trouble.http.status != 500 or any(step.answer.error for step in trouble.calls):
+        return None  # some answer so to an unknown method, with an error of JSON-RPC
     return Diagnosis("The service fails (HTTP 500).", "Look into the log of the service.")
 
 
@@ -200,7 +195,7 @@ def _drupal(trouble: Trouble) -> Diagnosis | None:
 def _other_address(trouble: Trouble) -> Question | None:
     """Find the JSON-RPC endpoint, where the address is not that of one."""
     http = trouble.http
-    if http is None or trouble.speaks_json_rpc:
+    if trouble.speaks_json_rpc:
         return None
     page = "html" in http.content_type and http.status < 300 and http.start != b""
     login = page and _LOGIN_PAGE.search(http.start) is not None
@@ -228,9 +223,7 @@ def _other_address(trouble: Trouble) -> Question | None:
 def _redirected(trouble: Trouble) -> Question | None:
     """Find an endpoint at a usual path, where the address leads to an interface for people."""
     http = trouble.http
-    if http is None or not 300 <= http.status < 400:
-        return None
-    if urljoin(trouble.url, http.headers.get("Location", "")) == f"{trouble.url}/":
+    if not 300 <= http.status < 400 or urljoin(trouble.url, http.headers.get("Location", "")) == f"{trouble.url}/":
         return None
     cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it redirects (HTTP {http.status})"
     return lambda elsewhere: _at_usual_path(trouble, elsewhere, cause)
@@ -254,26 +247,24 @@ def _no_listing(trouble: Trouble) -> Diagnosis | None:
     if trouble.settings.backend.listing.dialect == "custom":
         cause = "It speaks JSON-RPC, and has no listing where the knobs for dialect: custom look for it."
         return Diagnosis(cause, f"Compare {listing}.custom with what the service answers.")
-    describe = (
-        f"escribe them in a file: {listing}.dialect: static and {listing}.file; or, if it has a list in a form of its "
-        f"own, say how to read that: {listing}.dialect: custom. See docs/listings.md."
+    what, describe = "It speaks JSON-RPC", "Describe"
+    if not any(step.answer.error for step in trouble.calls):
+        what, describe = "It answers in JSON", f"If {trouble.knob} is the JSON-RPC endpoint, describe"
+    return Diagnosis(
+        f"{what}, and does not list its methods in a known form.",
+        f"{describe} them in a file: {listing}.dialect: static and {listing}.file; or, if it has a list in a form of "
+        f"its own, say how to read that: {listing}.dialect: custom. See docs/listings.md.",
     )
-    if any(step.answer.error for step in trouble.calls):
-        return Diagnosis("It speaks JSON-RPC, and does not list its methods in a known form.", f"D{describe}")
-    cause = "It answers in JSON, and does not list its methods in a known form."
-    return Diagnosis(cause, f"If {trouble.knob} is the JSON-RPC endpoint, d{describe}")
 
 
 def _not_json_rpc(trouble: Trouble) -> Diagnosis:
-    step = trouble.calls[0] if trouble.steps else None
-    http = None if step is None else step.answer.http
-    correct = f"Set {trouble.knob} to the JSON-RPC endpoint, over HTTP."
-    if http is not None and _XML.search(http.content_type):
+    http, correct = trouble.http, f"Set {trouble.knob} to the JSON-RPC endpoint, over HTTP."
+    if _XML.search(http.content_type):
         return Diagnosis(f"It answers in XML ({http.content_type}), as XML-RPC and SOAP do.", correct)
-    if http is not None and http.status == 400:
+    if http.status == 400:
         cause = f"It refuses the request (HTTP 400: {quoted(text_of(http))})."
         return Diagnosis(cause, f"Mend that at the service, or set {trouble.knob} to the JSON-RPC endpoint.")
-    said = "there was no answer" if step is None else step.answer.summary
+    said = trouble.calls[0].answer.summary if trouble.steps else "there was no answer"
     if ", broken JSON: " in said:
         correct = "Correct the service: it must send JSON in UTF-8, and only that."
         return Diagnosis(f"It answers with broken JSON: {said}.", correct)
@@ -282,8 +273,8 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 _RULES: Final[Sequence[Rule]] = (
     _no_credential, _faulty_file, _too_large, other_scheme, not_http, unreachable, _redirected, _redirect, mcp_server,
-    _of_words, _denied, _failing, _slow, _other_dialect, _drupal, _error_about_access, web_api, _other_address,
-    websocket, refuses_all, product, _no_listing,
+    lambda trouble: of_answer(trouble, trouble.http), _denied, _failing, _slow, _other_dialect, _drupal,
+    _error_about_access, web_api, _other_address, websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
 
 

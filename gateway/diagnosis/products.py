@@ -5,13 +5,12 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from gateway.diagnosis.connection import shown
 from gateway.diagnosis.said import DIRECTLY, places, quoted, text_of
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble
 from gateway.text import printable
 
-_NO_HTTP: Final = re.compile(
-    "no HTTP|the connection ended before the answer|TLS failed: (?:wrong version|record layer)"
-)
+_NO_HTTP: Final = re.compile("no HTTP|the connection ended before the answer|TLS failed: (?:wrong version|record)")
 _OVER_HTTP: Final = "Set {knob} to the JSON-RPC endpoint, over HTTP."
 _FIRST_BYTES: Final = (
     (rb"\Z", "It ends each connection without a word, as for lack of a client certificate.",
@@ -70,10 +69,9 @@ def not_http(trouble: Trouble) -> Question | None:
     step = trouble.calls[0].answer if trouble.steps else None
     if step is None or step.http is not None or trouble.settings.backend.proxy or not _NO_HTTP.search(step.summary):
         return None
-    no_tls = step.unreachable  # as for TLS that does not begin
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        first = await elsewhere.first_bytes(trouble.url, plain=no_tls) or b""
+        first = await elsewhere.first_bytes(trouble.url, plain=step.unreachable)  # as for TLS that does not begin
         if not first and not trouble.url.startswith("https:"):
             return None
         text = printable(first.decode("utf-8", "replace").strip().partition("\r\n")[0])
@@ -87,14 +85,9 @@ def not_http(trouble: Trouble) -> Question | None:
 
 def mcp_server(trouble: Trouble) -> Question | None:
     """Find an MCP server, which has no need of us."""
-    http = trouble.http
-    if (
-        http is None
-        or http.status in (401, 404, 407)
-        or not (trouble.speaks_json_rpc or http.status in (400, 405, 406))
-    ):
+    status = trouble.http.status
+    if status in (401, 404, 407) or not (trouble.speaks_json_rpc or status in (400, 405, 406)):
         return None
-
     return lambda elsewhere: mcp_server_at(trouble.url, elsewhere)
 
 
@@ -105,25 +98,20 @@ async def mcp_server_at(url: str, elsewhere: Elsewhere) -> Diagnosis | None:
         return None
     info = found.get("serverInfo")
     name = f"{info.get('name')} {info.get('version')}" if isinstance(info, dict) else "without a name"
-    return Diagnosis(f"It is an MCP server already: {name}.", f"{DIRECTLY[:-1]}: {url}")
+    return Diagnosis(f"It is an MCP server already: {name}.", f"{DIRECTLY[:-1]}: {shown(url)}")
 
 
 def websocket(trouble: Trouble) -> Question | None:
     """Find a WebSocket, whatever it answers to POST."""
-    http = trouble.http
-    if (
-        http is None
-        or trouble.speaks_json_rpc
-        or http.status not in (400, 404, 405, 426)
-        or trouble.settings.backend.proxy
-    ):
+    status = trouble.http.status
+    if trouble.speaks_json_rpc or status not in (400, 404, 405, 426) or trouble.settings.backend.proxy:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        if http.status != 426 and not await elsewhere.opens_websocket(trouble.url):
+        if status != 426 and not await elsewhere.opens_websocket(trouble.url):
             return None
         step = f"Set {trouble.knob} to an HTTP address of the service: a WebSocket cannot be reached yet."
-        return Diagnosis(f"It is a WebSocket (HTTP {http.status} to POST).", step)
+        return Diagnosis(f"It is a WebSocket (HTTP {status} to POST).", step)
 
     return ask
 
@@ -131,15 +119,9 @@ def websocket(trouble: Trouble) -> Question | None:
 def web_api(trouble: Trouble) -> Question | None:
     """Find an API of another form in JSON: its document by OpenAPI, else its own words."""
     http = trouble.http
-    json = http is not None and ("json" in http.content_type or http.start.lstrip()[:1] == b"{")
-    if (
-        http is None
-        or not json
-        or ", broken JSON: " in trouble.calls[0].answer.summary
-        or trouble.speaks_json_rpc
-        or http.status in (401, 403, 429)
-        or http.status >= 500
-    ):
+    if not ("json" in http.content_type or http.start.lstrip()[:1] == b"{") or trouble.speaks_json_rpc:
+        return None
+    if http.status in (401, 403) or http.status >= 500 or ", broken JSON: " in trouble.calls[0].answer.summary:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis:

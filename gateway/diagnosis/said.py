@@ -99,16 +99,14 @@ _RULES: Final = (
 )  # fmt: skip
 
 
-def of_answer(trouble: Trouble, http: HttpFacts | None) -> Diagnosis | None:
+def of_answer(trouble: Trouble, http: HttpFacts) -> Diagnosis | None:
     """Return the cause that the words, or the form, of an answer to POST tell."""
-    if http is None:
-        return None
     return of_page(trouble, http) or next(_of_form(trouble, http, text_of(http)), None)
 
 
-def of_page(trouble: Trouble, http: HttpFacts | None) -> Diagnosis | None:
+def of_page(trouble: Trouble, http: HttpFacts) -> Diagnosis | None:
     """Return the cause that the words of an answer tell, also of one to GET."""
-    if http is None or (http.status < 400 and is_message(http)):
+    if not http.status or (http.status < 400 and is_message(http)):
         return None
     heads = "\n".join(f"{name.lower()}: {value}" for name, value in http.headers.items())
     body, text = http.start.decode("utf-8", "replace"), text_of(http)

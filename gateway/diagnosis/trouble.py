@@ -29,6 +29,7 @@ OPENAPI: Final = ("/openapi.json", "/swagger.json", "/v3/api-docs")
 _PATIENCE: Final = 3.0
 _MAX_BYTES: Final = 1024**2
 _ID: Final = "where"
+_NO_ANSWER: Final = HttpFacts(0, "", {}, b"")
 _Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _AT_ONCE: Final = 8
 _FIRST_BYTES: Final = 1000
@@ -99,20 +100,20 @@ class Trouble:
         return tuple(step for step in self.steps if not step.question.startswith("GET ")) or self.steps
 
     @property
-    def http(self) -> HttpFacts | None:
-        """Return the first HTTP answer to a call."""
-        return next((step.answer.http for step in self.calls if step.answer.http is not None), None)
+    def http(self) -> HttpFacts:
+        """Return the first HTTP answer to a call, with the status 0 where there is none."""
+        return next((step.answer.http for step in self.calls if step.answer.http is not None), _NO_ANSWER)
 
     @property
-    def shown_by_get(self) -> HttpFacts | None:
-        """Return the answer to a GET of the address, if one was made."""
+    def shown_by_get(self) -> HttpFacts:
+        """Return the answer to a GET of the address, with the status 0 where there is none."""
         get = f"GET {urlsplit(self.url).path or '/'}"
-        return next((step.answer.http for step in self.steps if step.question == get and step.answer.http), None)
+        return next((step.answer.http for step in self.steps if step.question == get and step.answer.http), _NO_ANSWER)
 
     @property
     def speaks_json_rpc(self) -> bool:
         """Return whether an answer has a member of JSON-RPC's: other services answer {"error": "not found"}, too."""
-        return any(is_message(step.answer.http) for step in self.calls)
+        return any(step.answer.http and is_message(step.answer.http) for step in self.calls)
 
     def clean(self, found: Diagnosis) -> Diagnosis:
         """Return the diagnosis without secrets, which a service may quote, and safe to print."""
@@ -121,20 +122,14 @@ class Trouble:
         return Diagnosis(cause, step, found.in_file)
 
 
-def is_message(http: HttpFacts | None) -> bool:
-    """Return whether an answer has a member of JSON-RPC's."""
-    if http is None:
-        return False
+def is_message(http: HttpFacts) -> bool:
+    """Return whether an answer has the members of a response of JSON-RPC 1.0 or 2.0."""
     try:
-        return has_json_rpc(jsonrpc.decode(http.start.strip()))
+        value = jsonrpc.decode(http.start.strip())
     except ValueError:  # longer than what was kept
         return b'"jsonrpc"' in http.start
-
-
-def has_json_rpc(value: Any) -> bool:
-    """Return whether a value has the members of a response of JSON-RPC 1.0 or 2.0."""
     return isinstance(value, dict) and (
-        "jsonrpc" in value or ("id" in value and bool({"result", "error"} & value.keys()))
+        "jsonrpc" in value or ("id" in value and not value.keys().isdisjoint(("result", "error")))
     )
 
 
@@ -164,14 +159,14 @@ class Elsewhere:
         paths = [path for path in (own, f"{own}/", *PATHS, *(f"{path}/" for path in PATHS[1:5])) if path != parts.path]
         asked = [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths) if path]
         answers = await asyncio.gather(*map(self._facts, asked))
-        return [(url, http) for url, http in zip(asked, answers, strict=True) if http]
+        return list(zip(asked, answers, strict=True))
 
-    async def _facts(self, url: str) -> HttpFacts | None:
+    async def _facts(self, url: str) -> HttpFacts:
         try:
             async with self._at_once:
                 answer = await self._ask(url)
         except OutboundError:
-            return None
+            return _NO_ANSWER
         return HttpFacts(answer.status, answer.content_type, answer.headers, bytes(answer.body[:_FIRST_BYTES]))
 
     async def result(self, url: str, method: str, params: Any = None) -> Any:
@@ -200,19 +195,16 @@ class Elsewhere:
         """Return whether a WebSocket is opened at an address (RFC 6455 §4.1)."""
         parts = urlsplit(url)
         ask = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\n{_UPGRADE}\r\n"
-        return (await self.first_bytes(url, ask.encode("ascii", "replace")) or b"").startswith(b"HTTP/1.1 101")
+        return (await self.first_bytes(url, ask.encode("ascii", "replace"))).startswith(b"HTTP/1.1 101")
 
-    async def first_bytes(self, url: str, ask: bytes = _POST, *, plain: bool = False) -> bytes | None:
-        """Return the first bytes that a server sends, whatever it speaks; None where it takes no connection. ``plain``
-        leaves out the TLS of https."""
+    async def first_bytes(self, url: str, ask: bytes = _POST, *, plain: bool = False) -> bytes:
+        """Return the first bytes that a server sends, whatever it speaks. ``plain`` leaves out the TLS of https."""
         tls = await asyncio.to_thread(self._tls.context) if url.startswith("https:") and not plain else None
-        sent: bytes | None = None
         with contextlib.suppress(OSError, TimeoutError):
             async with _connection(url, tls, self._tls.server_name) as (reader, writer):
-                sent = b""
                 writer.write(ask)
-                sent = await reader.read(_FIRST_BYTES)
-        return sent
+                return await reader.read(_FIRST_BYTES)
+        return b""
 
     async def _ask(self, url: str, method: str = "rpc.discover", params: Any = None) -> Answer:
         question = jsonrpc.request_bytes(_ID, method, params)

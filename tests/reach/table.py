@@ -36,8 +36,8 @@ def _cells(row: Measured) -> tuple[str, ...]:
 def summary(rows: Sequence[Measured]) -> str:
     right, made = sum(row.right for row in rows), sum(row.made for row in rows)
     return (
-        f"{_without_file(rows)} of {len(_counted(rows))} services need no file written by hand, {_typed_alone(rows)} are "
-        f"typed from the URL alone, and {right:,} of {made:,} calls were right."
+        f"{_without_file(rows)} of {len(_counted(rows))} services need no file written by hand, {_typed_alone(rows)} "
+        f"are typed from the URL alone, and {right:,} of {made:,} calls were right."
     )
 
 
