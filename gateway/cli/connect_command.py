@@ -3,6 +3,7 @@
 import copy
 import os
 import re
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,18 +14,12 @@ import click
 from gateway import jsonrpc
 from gateway.cli import COMMAND
 from gateway.cli.client_entries import change_entry
-from gateway.cli.contact import ContactFailed, contact
-from gateway.cli.options import FILE, UNUSABLE, Given, configured, fail, program, run, token_or_fail, with_service
-from gateway.cli.stdio_command import acting_with
+from gateway.cli.options import FILE, UNUSABLE, Given, configured, fail, program, with_service
 from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute, read_yaml_with_references
-from gateway.config.source import ConfigError
-from gateway.model import Caller, Catalog
-from gateway.service.service import Service
 from gateway.settings import ServiceSettings
 from gateway.settings.knobs import texts_in
 from gateway.settings.paths import find_knob
 from gateway.settings.sending import names_in
-from gateway.telemetry import logs
 from gateway.text import secrets_in
 from gateway.web.clients import CLIENTS, Client, Entry, NotAdded
 
@@ -45,6 +40,7 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 @click.option("--entry", "entry_name", metavar="NAME", help="Name of the entry. Absent: the service's.")
 @click.option("--token-file", type=FILE, metavar="FILE", help="File with the access token that stdio acts with.")
 @click.option("--write", is_flag=True, help="Add the entry to the client's file. Nothing else in it changes.")
+@click.option("--unchecked", is_flag=True, help="With --write: leave out the `check` before.")
 @click.option("--remove", is_flag=True, help="Remove the entry from the client's file. Nothing else in it changes.")
 @click.option("--file", "target", type=FILE, metavar="FILE", help="Another file than the client's usual one.")
 @click.pass_obj
@@ -59,6 +55,7 @@ def connect(
     entry_name: str | None,
     token_file: Path | None,
     write: bool,
+    unchecked: bool,
     remove: bool,
     target: Path | None,
     **_: Any,
@@ -86,8 +83,8 @@ def connect(
         fail(UNUSABLE, f"{error}.")
     if file is not None and (write or remove):
         for name, service in names.items():
-            if write:
-                click.echo(f"{name}: {_checked(service, token_file)}", err=True)
+            if write and not unchecked:
+                click.echo(f"{name}: {_checked(_command(given, service, token_file, 'check'))}", err=True)
             _change(client, file, name, None if remove else entries[name], service, name == entry_name)
         return
     click.echo(client.render(entries), nl=False)
@@ -96,22 +93,17 @@ def connect(
     click.echo(f"Add this to {where}" + (", or run it again with --write." if file else ".") + login, err=True)
 
 
-def _checked(service: ServiceSettings, token_file: Path | None) -> str:
-    """Return what the service says to the gateway. Its entry is written all the same: it may be started later."""
-
-    async def count(_: Service, __: Caller, catalog: Catalog) -> int:
-        return len(catalog.tools)
-
-    logs.configure("traceback", "text")
-    token = None if token_file is None else token_or_fail(token_file)
+def _checked(command: Sequence[str]) -> str:
+    """Return what `check` says of the service. Its entry is written all the same: it may be started later."""
+    ran = subprocess.run([*command, "--json"], capture_output=True, check=False)  # noqa: S603, this program
     try:
-        acting = acting_with(service, token)  # a service that knows no callers is sent the token
-        return f"checked, {run(contact(acting, count, token if acting is service else None))} tools."
-    except ConfigError as error:
-        return " ".join(error.faults)
-    except ContactFailed as failed:
-        found = failed.diagnosis
-        return "checked, no listing yet. " + (f"{found.cause} {found.next}" if found else " ".join(failed.lines))
+        (found,) = jsonrpc.decode(ran.stdout)["services"]
+    except (ValueError, LookupError):
+        return ran.stderr.decode(errors="replace").strip()
+    if (failure := found["failure"]) is None:
+        return f"checked, {len(found['tools'])} tools."
+    said = (failure["cause"], failure["next"]) if failure["cause"] else failure["lines"]
+    return f"checked, and it cannot be used yet. {' '.join(said)}"
 
 
 def _entry_names(services: Sequence[ServiceSettings], given: str | None) -> dict[str, ServiceSettings]:
@@ -148,7 +140,9 @@ def _name_of(service: ServiceSettings) -> str:
     return service.name or ("gateway" if plain else first)
 
 
-def _command(given: Given, service: ServiceSettings, token_file: Path | None) -> tuple[str, ...]:
+def _command(
+    given: Given, service: ServiceSettings, token_file: Path | None, command: str = "stdio"
+) -> tuple[str, ...]:
     """Return what a client starts. It starts it in any folder, so every path is absolute."""
     folder = Path.cwd()
     options: list[str] = [] if given.url is None else [given.url]
@@ -160,7 +154,7 @@ def _command(given: Given, service: ServiceSettings, token_file: Path | None) ->
         options += ["--service", service.name]
     if token_file is not None:
         options += ["--token-file", str(token_file.absolute())]
-    return (*program(), "stdio", *options)
+    return (*program(), command, *options)
 
 
 def _with_absolute_files(override: str, folder: Path) -> str:

@@ -64,7 +64,7 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
     if sys.stdin is not None and sys.stdin.isatty():
         click.echo(_ON_A_TERMINAL, err=True)
     try:
-        service = acting_with(service, token())
+        service = _with_token(service, token)
         if settings.telemetry.audit.to == audit.STDOUT:
             options.fail(options.UNUSABLE, "telemetry.audit.to: stdout belongs to the client here. Name a file")
         incoming, outgoing = claim_streams()
@@ -92,10 +92,11 @@ def _token_from(file: Path | None) -> Token:
     return lambda: options.read_token(file)
 
 
-def acting_with(settings: ServiceSettings, given: str | None) -> ServiceSettings:
+def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
     """Return the settings under which the token has an effect. With ``auth.mode: off`` it is sent to the service: the
     client and this process belong to one user. Raises :class:`ConfigError` where it has no effect, or is missing."""
     auth, credentials = settings.auth, settings.backend.credentials
+    given = token()
     if auth.traits.authenticates:
         if given is None and auth.anonymous == "none":
             knob = settings.knob("auth.anonymous")

@@ -95,10 +95,10 @@ def _redirect(trouble: Trouble) -> Diagnosis | None:
             credentials = trouble.settings.knob("backend.credentials")
             step = f"It may want its cookie back, as after a login: set {credentials}.mode: login"
         return Diagnosis(f"It redirects to itself (HTTP {http.status}).", step)
-    step = set_knob(trouble.knob, target)
-    if urlsplit(target).hostname != urlsplit(trouble.url).hostname:
-        step = f"If the service is there, s{step[1:]}"
-    return Diagnosis(f"It redirects elsewhere (HTTP {http.status}, to {shown(target)}).", step)
+    cause, step = f"It redirects elsewhere (HTTP {http.status}).", set_knob(trouble.knob, target)
+    if urlsplit(target).hostname == urlsplit(trouble.url).hostname:
+        return Diagnosis(cause, step)
+    return Diagnosis(f"{cause} The target is {shown(target)}.", f"{step}, if the service is there.")
 
 
 def _denied(trouble: Trouble) -> Diagnosis | None:
@@ -221,11 +221,11 @@ def _other_address(trouble: Trouble) -> Question | None:
 
 
 def _redirected(trouble: Trouble) -> Question | None:
-    """Find an endpoint at a usual path, where the address leads to an interface for people."""
-    http = trouble.http
-    if not 300 <= http.status < 400 or urljoin(trouble.url, http.headers.get("Location", "")) == f"{trouble.url}/":
+    """Find an endpoint at a usual path, where host and port alone lead to an interface for people."""
+    status = trouble.http.status
+    if not 300 <= status < 400 or _path(trouble.url) != "/":
         return None
-    cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it redirects (HTTP {http.status})"
+    cause = f"There is no JSON-RPC endpoint at /: it redirects (HTTP {status})"
     return lambda elsewhere: _at_usual_path(trouble, elsewhere, cause)
 
 

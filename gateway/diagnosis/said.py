@@ -44,7 +44,7 @@ class _Rule(NamedTuple):
 _PROTOCOLS: Final = {
     "gRPC": "grpc-status: ",
     "XML-RPC": "<methodResponse",
-    "SOAP": r"<[\w-]+:Envelope|<Envelope|schemas\.xmlsoap\.org|application/soap\+xml",
+    "SOAP": r"<[\w-]+:Envelope|<Envelope|schemas\.xmlsoap\.org|(?<!content-type: )application/soap\+xml",
     "GraphQL": "graph(?:i?ql<|ql (?:operation|query|request|error))|must provide query string"
     r'|"errors": ?\[.{0,900}"(?:locations|extensions)": ?[\[{]',
 }

@@ -12,7 +12,7 @@ from gateway import jsonrpc
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.credentials.grants import CredentialUnavailable
 from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, OutboundError
-from gateway.http_client.tls import Certificate, TlsFiles, read_certificate
+from gateway.http_client.tls import ServerCertificate, TlsFiles, read_certificate
 from gateway.http_client.transport import Transport
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import HttpFacts, Listing, SourceAnswer
@@ -211,7 +211,7 @@ class Elsewhere:
         return await self._outbound.request("POST", url, question, _ACCEPT, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
 
 
-async def certificate_of(url: str) -> Certificate | None:
+async def certificate_of(url: str) -> ServerCertificate | None:
     """Return the certificate of a server, valid or not."""
     blind = ssl.create_default_context()
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE

@@ -43,7 +43,7 @@ class TlsFiles:
         tls = connection.get_extra_info("ssl_object")
         if self.fingerprint is None or tls is None:
             return
-        shown = _fingerprint(tls.getpeercert(binary_form=True))
+        shown = fingerprint(tls.getpeercert(binary_form=True))
         if shown.replace(":", "").lower() != self.fingerprint.replace(":", "").lower():
             raise ConnectFailed(f"its TLS certificate is another than the pinned one; it has the fingerprint {shown}")
 
@@ -74,7 +74,7 @@ class TlsFiles:
         return context
 
 
-class Certificate(NamedTuple):
+class ServerCertificate(NamedTuple):
     """Hold a certificate's names (at most eight: its SANs, else its common name), SHA-256, and "expired on 2026-01-31"
     once it has."""
 
@@ -83,7 +83,7 @@ class Certificate(NamedTuple):
     expired: str
 
 
-def read_certificate(der: bytes) -> Certificate:
+def read_certificate(der: bytes) -> ServerCertificate:
     """Return what a certificate (DER) says. Raises :class:`ValueError`."""
     found = x509.load_der_x509_certificate(der)
     try:
@@ -93,10 +93,12 @@ def read_certificate(der: bytes) -> Certificate:
     except (x509.ExtensionNotFound, ValueError):
         names = [str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     end = found.not_valid_after_utc
-    return Certificate(names[:8], _fingerprint(der), f"expired on {end:%Y-%m-%d}" if end < datetime.now(UTC) else "")
+    return ServerCertificate(
+        names[:8], fingerprint(der), f"expired on {end:%Y-%m-%d}" if end < datetime.now(UTC) else ""
+    )
 
 
-def _fingerprint(certificate: bytes) -> str:
+def fingerprint(certificate: bytes) -> str:
     """Return the SHA-256 of a certificate (DER), as people compare it."""
     return hashlib.sha256(certificate).digest().hex(":").upper()
 
