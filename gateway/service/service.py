@@ -248,10 +248,13 @@ class Service:
 
     def _discovery(self, callers_own: bool) -> Discovery:
         backend = self.settings.backend
-        leading = backend.credentials.send is not None and bool(backend.credentials.send.params)
+        send = backend.credentials.send
+        leading, named = (bool(send.params), bool(send.arguments)) if send else (False, False)
         discovery = Discovery(
             self.shared_listing.fetch_listing,
-            build.Builder(backend.params, self.learned.validators, pins=self.files.pins, leading_params=leading),
+            build.Builder(
+                backend.params, self.learned.validators, self.files.pins, leading_params=leading, named_arguments=named
+            ),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # for one under way, and then for its own
