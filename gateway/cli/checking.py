@@ -113,8 +113,8 @@ async def _check(settings: ServiceSettings, token: str | None, warnings: list[st
     finally:
         say(*_invitation(checked))
     checked.warnings += lint_catalog(catalog, settings.catalog)
-    if settings.backend.tls.fingerprint and (shown := await certificate_of(settings.backend.url)) and shown.expired:
-        checked.warnings.append(f"{settings.knob('backend.tls.fingerprint')}: this certificate has {shown.expired}")
+    if settings.backend.tls.fingerprint and (expired := (await certificate_of(settings.backend.url))[2]):
+        checked.warnings.append(f"{settings.knob('backend.tls.fingerprint')}: this certificate has {expired}")
     if checked.principal is not None and checked.token is not None:
         say(*principal_lines(checked.principal), *checked.token.lines())
     say(*report.check(settings, catalog, checked.warnings))

@@ -140,9 +140,7 @@ def _name_of(service: ServiceSettings) -> str:
     return service.name or ("gateway" if plain else first)
 
 
-def _command(
-    given: Given, service: ServiceSettings, token_file: Path | None, command: str = "stdio"
-) -> tuple[str, ...]:
+def _command(given: Given, service: ServiceSettings, token_file: Path | None, name: str = "stdio") -> tuple[str, ...]:
     """Return what a client starts. It starts it in any folder, so every path is absolute."""
     folder = Path.cwd()
     options: list[str] = [] if given.url is None else [given.url]
@@ -154,7 +152,7 @@ def _command(
         options += ["--service", service.name]
     if token_file is not None:
         options += ["--token-file", str(token_file.absolute())]
-    return (*program(), command, *options)
+    return (*program(), name, *options)
 
 
 def _with_absolute_files(override: str, folder: Path) -> str:

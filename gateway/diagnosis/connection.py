@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble, certificate_of
 from gateway.text import excerpt, masked_url, printable
 
-_SHOWN: Final = 300
 _REMEDIES: Final = {
+    "no TLS connection in time": "if it has no TLS, use http://; else check the firewalls on the way",
     "its name cannot be resolved": "correct the name of the host",
     "its TLS certificate is for another name": "use a name of the host that its certificate has",
     "its TLS certificate has expired, or is not valid yet": "renew the certificate of the service",
@@ -22,7 +22,7 @@ def other_scheme(trouble: Trouble) -> Question | None:
     if first is None or first.late:
         return None
     if parts.scheme == "https":
-        suspicious = first.unreachable and first.summary.startswith(("TLS failed", "no connection"))
+        suspicious = first.unreachable and first.summary.startswith(("TLS failed", "no TLS connection"))
     else:  # a TLS server closes the connection, or complains in plain text, mostly with HTTP 400
         suspicious = not first.unreachable and (first.http is None or (first.http.status == 400 and not first.error))
     other = parts._replace(scheme="http" if parts.scheme == "https" else "https").geturl()
@@ -51,8 +51,6 @@ def unreachable(trouble: Trouble) -> Diagnosis | Question | None:
     if cause == "connection refused":
         remedy = f"Start the {what}, or set {knob} to where it listens.{unread}"
         return Diagnosis(f"Nothing listens at {place}.", remedy)
-    if "TLS within" in cause:
-        remedy = f"if it has no TLS, {set_knob(knob, trouble.url.replace('https:', 'http:', 1), 'set')}"
     remedy = _REMEDIES.get(cause, remedy) or f"check {knob}, and that this machine can reach the {what}"
     found = Diagnosis(f"{place} cannot be used: {cause}.", sentence(remedy) + unread)
     return (lambda _: _with_certificate(trouble, found)) if proxy is None and "certificate" in cause else found
@@ -60,25 +58,24 @@ def unreachable(trouble: Trouble) -> Diagnosis | Question | None:
 
 async def _with_certificate(trouble: Trouble, found: Diagnosis) -> Diagnosis:
     """Add what the certificate is for, and how to pin it."""
-    tls, shown = trouble.settings.knob("backend.tls"), await certificate_of(trouble.url)
-    if shown is None:
+    tls, (names, pin, expired) = trouble.settings.knob("backend.tls"), await certificate_of(trouble.url)
+    if not pin:
         return found
-    expired = f", and has {shown.expired}" if shown.expired else ""
-    cause = f"{found.cause} It is for {', '.join(shown.names) or 'no name'}{expired}."
+    cause = f"{found.cause} It is for {', '.join(names) or 'no name'}{expired and f', and has {expired}'}."
     if "another name" in cause:
-        return Diagnosis(cause, f"{found.next[:-1]}, or set {tls}.server_name: {[*shown.names, '…'][0]}")
+        return Diagnosis(cause, f"{found.next[:-1]}, or set {tls}.server_name: {[*names, '…'][0]}")
     if "is not trusted" in cause:
-        return Diagnosis(cause, f"{found.next} For one appliance: {tls}.fingerprint: {shown.fingerprint}")
+        return Diagnosis(cause, f"{found.next} For one appliance: {tls}.fingerprint: {pin}")
     return found
 
 
-def set_knob(knob: str, url: str, set: str = "Set") -> str:
-    return f"{set} {knob} to {shown(url)}"
+def set_knob(knob: str, url: str) -> str:
+    return f"Set {knob} to {shown(url)}"
 
 
 def shown(url: str) -> str:
     """Return an address, maybe of the service's choice, without tokens and safe to print."""
-    return excerpt(printable(masked_url(url)), _SHOWN)
+    return excerpt(printable(masked_url(url)), 300)
 
 
 def sentence(text: str) -> str:

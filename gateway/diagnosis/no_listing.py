@@ -28,9 +28,8 @@ _ABOUT_ACCESS: Final = re.compile(
     r"access denied|forbidden", re.IGNORECASE,
 )  # fmt: skip
 _NOT_SPOKEN: Final = ("negotiate", "ntlm", "kerberos")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
+_SCHEME: Final = re.compile(r"(?:^|,)\s*([A-Za-z][A-Za-z0-9-]{0,31})(?=\s|,|$)")
 _TOO_LARGE: Final = re.compile(r"^larger than |methods to offer, more than ")
-_XML: Final = re.compile(r"[/+]xml$")
 
 
 NEEDS_TOKEN: Final = Diagnosis("It lists its methods only to callers with a token.", "Give one with --token-file.")
@@ -52,15 +51,11 @@ def known_diagnosis(trouble: Trouble | None) -> dict[str, str]:
     """Return ``cause`` and ``next`` that :func:`diagnose` finds without a request, for the log and ``/status``."""
     if trouble is None:
         return {}
-    unsure = False
-    for rule in _RULES:
-        if isinstance(found := rule(trouble), Diagnosis):
-            break
-        unsure |= found is not None and rule not in (mcp_server, _redirected)  # which would ask nearly all
-    else:
-        found = _not_json_rpc(trouble)
-    known = trouble.clean(found)
-    return {"cause": known.cause, "next": "Run `check`, which finds out more." if unsure else known.next}
+    asks = (mcp_server, _redirected)  # nearly all
+    found = [one for rule in (*_RULES, _not_json_rpc) if rule not in asks and (one := rule(trouble)) is not None]
+    known = trouble.clean(next(one for one in found if isinstance(one, Diagnosis)))
+    more = "Run `check`, which finds out more."
+    return {"cause": known.cause, "next": known.next if isinstance(found[0], Diagnosis) else more}
 
 
 def _no_credential(trouble: Trouble) -> Diagnosis | None:
@@ -72,7 +67,7 @@ def _no_credential(trouble: Trouble) -> Diagnosis | None:
 
 
 def _faulty_file(trouble: Trouble) -> Diagnosis | None:
-    if trouble.settings.backend.listing.dialect != "static":
+    if trouble.settings.backend.listing.dialect != "static" or any(step.answer.away for step in trouble.steps):
         return None
     faults = "\n".join(map(str, trouble.steps))
     return Diagnosis(faults, "Correct the file, as docs/listings.md shows.", in_file=True)
@@ -95,10 +90,8 @@ def _redirect(trouble: Trouble) -> Diagnosis | None:
             credentials = trouble.settings.knob("backend.credentials")
             step = f"It may want its cookie back, as after a login: set {credentials}.mode: login"
         return Diagnosis(f"It redirects to itself (HTTP {http.status}).", step)
-    cause, step = f"It redirects elsewhere (HTTP {http.status}).", set_knob(trouble.knob, target)
-    if urlsplit(target).hostname == urlsplit(trouble.url).hostname:
-        return Diagnosis(cause, step)
-    return Diagnosis(f"{cause} The target is {shown(target)}.", f"{step}, if the service is there.")
+    cause = f"It redirects elsewhere (HTTP {http.status}). The target is {shown(target)}."
+    return Diagnosis(cause, f"{set_knob(trouble.knob, target)}, if the service is there.")
 
 
 def _denied(trouble: Trouble) -> Diagnosis | None:
@@ -120,8 +113,7 @@ def _error_about_access(trouble: Trouble) -> Diagnosis | None:
 def _access(trouble: Trouble, step: Step) -> Diagnosis:
     settings, http = trouble.settings, step.answer.http or trouble.http
     modes = credential_modes(settings)
-    asked = http.headers.get("WWW-Authenticate", "")
-    schemes = [word for word in re.findall(r"(?:^|,)\s*([^\s,=]+)(?=\s|,|$)", asked) if _SCHEME.fullmatch(word)]
+    schemes = _SCHEME.findall(http.headers.get("WWW-Authenticate", ""))
     scheme = next((word for word in schemes if word.lower() not in _NOT_SPOKEN), schemes[0] if schemes else "")
     said = step.answer.summary + (f": it asks for {scheme}" if scheme else "")
     if http.status == 403 and not step.answer.error and (text := text_of(http)):
@@ -140,12 +132,6 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
         return Diagnosis(f"It wants credentials, and none are sent ({said}).", _set_credentials(trouble) + fitting)
     rights = ", or they lack the right to list" if http.status == 403 else ""
     return Diagnosis(f"It refuses the credentials that are sent{rights} ({said}).", correct_credentials(settings))
-
-
-def _failing(trouble: Trouble) -> Diagnosis | None:
-    if trouble.http.status != 500 or any(step.answer.error for step in trouble.calls):
-        return None  # some answer so to an unknown method, with an error of JSON-RPC
-    return Diagnosis("The service fails (HTTP 500).", "Look into the log of the service.")
 
 
 def _too_large(trouble: Trouble) -> Diagnosis | None:
@@ -259,7 +245,9 @@ def _no_listing(trouble: Trouble) -> Diagnosis | None:
 
 def _not_json_rpc(trouble: Trouble) -> Diagnosis:
     http, correct = trouble.http, f"Set {trouble.knob} to the JSON-RPC endpoint, over HTTP."
-    if _XML.search(http.content_type):
+    if http.status == 500:
+        return Diagnosis("The service fails (HTTP 500).", "Look into the log of the service.")
+    if http.content_type.endswith(("/xml", "+xml")):
         return Diagnosis(f"It answers in XML ({http.content_type}), as XML-RPC and SOAP do.", correct)
     if http.status == 400:
         cause = f"It refuses the request (HTTP 400: {quoted(text_of(http))})."
@@ -273,7 +261,7 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 _RULES: Final[Sequence[Rule]] = (
     _no_credential, _faulty_file, _too_large, other_scheme, not_http, unreachable, _redirected, _redirect, mcp_server,
-    lambda trouble: of_answer(trouble, trouble.http), _denied, _failing, _slow, _other_dialect, _drupal,
+    lambda trouble: of_answer(trouble, trouble.http), _denied, _slow, _other_dialect, _drupal,
     _error_about_access, web_api, _other_address, websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
 

@@ -27,12 +27,10 @@ _FIRST_BYTES: Final = (
 )  # fmt: skip
 """What a server sends that does not speak HTTP, with cause and next step."""
 _ABOUT_METHOD: Final = re.compile(
-    r"error -32601\b|-32700\b|\b(?:method|procedure|function|command)\b|not found|not supported|unknown|no such",
-    re.IGNORECASE,
+    r"(?i)error -32601\b|-32700\b|\b(?:method|procedure|function|command)\b|not found|not supported|unknown|no such"
 )
 _LATER: Final = re.compile(
-    r"loading|warming|starting|sync|initiali[sz]ing|busy|try again|limited?\b|too many|exceeded|maintenance|not ready",
-    re.IGNORECASE,
+    r"(?i)loading|warming|starting|sync|initiali[sz]ing|busy|try again|limited?\b|too many|exceed|maintenance|not ready"
 )
 _INITIALIZE: Final = {
     "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "jsonrpc-mcp-gateway", "version": "0"},

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from gateway import jsonrpc
 from gateway.diagnosis.connection import shown
@@ -23,10 +24,7 @@ _CODINGS: Final = {"br": "brotli", "zstd": "zstd", "compress": "compress"}
 _BEGINNINGS: Final = {
     b"\xef\xbb\xbf": ("It sends a byte order mark before the JSON.", "Save the service's own files without it."),
     b"\xff\xfe": ("It sends UTF-16.", "Have it send JSON in UTF-8."),
-    b"\x1f\x8b": (
-        "It compresses with gzip, and does not say so.",
-        "Have it send Content-Encoding: gzip, or not compress.",
-    ),
+    b"\x1f\x8b": ("It compresses with gzip, and does not say so.", "Have it send Content-Encoding: gzip."),
 }
 """First bytes of a body that is no JSON, with cause and next step."""
 _JSON_TYPES: Final = re.compile(r"application/json-rpc|application/jsonrequest")
@@ -51,7 +49,6 @@ _PROTOCOLS: Final = {
 DIRECTLY: Final = "Connect the client to it directly, without this gateway."
 _ANY: Final = re.compile("")
 _ENDPOINT: Final = "Set {knob} to the JSON-RPC endpoint, if it has one."
-_HEADER: Final = "Set {credentials}.mode: static, and the header in {credentials}.send.headers."
 _RULES: Final = (
     _Rule(re.compile(r"(?i)mcp-session-id|missing session id|client must accept .{0,40}text/event-stream"),
           "It is an MCP server already ({said}).", DIRECTLY),
@@ -77,7 +74,8 @@ _RULES: Final = (
     _Rule(re.compile(r"(?i)csrf|xsrf|\bcrumb\b|authenticity ?token|\breferer"
           r"|\borigin\b.{0,20}\b(?:not allowed|denied|invalid|mismatch)"
           r"|x-requested-with|missing (?:http )?header|header [\w-]{1,40} (?:is )?(?:missing|required)"),
-          "It wants a header that is not sent ({said}).", _HEADER, (400, 403, 419, 422)),
+          "It wants a header that is not sent ({said}).",
+          "Set {credentials}.mode: static, and the header in {credentials}.send.headers.", (400, 403, 419, 422)),
     _Rule(re.compile(r"(?i)\bip\b.{0,60}\b(?:not allowed|not in|blocked|denied)|allow[ _-]?(?:list|ip)|whitelist"),
           "It refuses the address of this machine ({said}).", "Allow this machine at the service.", (401, 403)),
     _Rule(re.compile(r"\Aevent: ?endpoint"), "It is an MCP server already, of the revision 2024-11-05.", DIRECTLY),
@@ -153,13 +151,14 @@ def places(trouble: Trouble) -> dict[str, str]:
         "knob": trouble.knob, "credentials": knob("backend.credentials"), "proxy": "A proxy at this address",
         "place": trouble.place, "https": shown(trouble.url.replace("http:", "https:", 1)), "tls": knob("backend.tls"),
     }  # fmt: skip
-    if trouble.settings.backend.proxy is None:
+    proxy = urlsplit(trouble.settings.backend.proxy or "").netloc.rpartition("@")[2]  # without its password
+    if not proxy:
         step = (
             f"Set {trouble.knob} to the service itself, and {backend_proxy} to a proxy that lets this machine through."
         )
         return {**places, "proxy_step": step}
     step = f"Use a proxy that lets this machine through by its address: {backend_proxy} takes no password."
-    return {**places, "proxy": f"The proxy {trouble.proxy_place}", "proxy_step": step}
+    return {**places, "proxy": f"The proxy {proxy}", "proxy_step": step}
 
 
 def text_of(http: HttpFacts) -> str:

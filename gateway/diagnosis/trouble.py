@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from gateway import jsonrpc
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.credentials.grants import CredentialUnavailable
 from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, OutboundError
-from gateway.http_client.tls import ServerCertificate, TlsFiles, read_certificate
+from gateway.http_client.tls import TlsFiles, read_certificate
 from gateway.http_client.transport import Transport
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import HttpFacts, Listing, SourceAnswer
@@ -26,13 +27,14 @@ PATHS: Final = (
 )  # fmt: skip
 """Where services have their JSON-RPC endpoint, below a host."""
 OPENAPI: Final = ("/openapi.json", "/swagger.json", "/v3/api-docs")
+_OPENAPI: Final = re.compile(rb'"(?:openapi|swagger)"\s*:\s*"[23]')
 _PATIENCE: Final = 3.0
 _MAX_BYTES: Final = 1024**2
 _ID: Final = "where"
 _NO_ANSWER: Final = HttpFacts(0, "", {}, b"")
 _Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _AT_ONCE: Final = 8
-_FIRST_BYTES: Final = 1000
+_FIRST_BYTES: Final = 65536
 _UPGRADE: Final = (
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     "Sec-WebSocket-Key: anNvbnJwYy1tY3AtZ2F0ZQ==\r\n"
@@ -90,11 +92,6 @@ class Trouble:
         return urlsplit(self.url).netloc
 
     @property
-    def proxy_place(self) -> str:
-        """Return host and port of ``backend.proxy``, without its password."""
-        return urlsplit(self.settings.backend.proxy or "").netloc.rpartition("@")[2]
-
-    @property
     def calls(self) -> tuple[Step, ...]:
         """Return the steps that are JSON-RPC calls, or all where none is: other addresses may behave otherwise."""
         return tuple(step for step in self.steps if not step.question.startswith("GET ")) or self.steps
@@ -128,9 +125,8 @@ def is_message(http: HttpFacts) -> bool:
         value = jsonrpc.decode(http.start.strip())
     except ValueError:  # longer than what was kept
         return b'"jsonrpc"' in http.start
-    return isinstance(value, dict) and (
-        "jsonrpc" in value or ("id" in value and not value.keys().isdisjoint(("result", "error")))
-    )
+    names = value.keys() if isinstance(value, dict) else set()
+    return "jsonrpc" in names or ("id" in names and not names.isdisjoint(("result", "error")))
 
 
 class Elsewhere:
@@ -161,10 +157,10 @@ class Elsewhere:
         answers = await asyncio.gather(*map(self._facts, asked))
         return list(zip(asked, answers, strict=True))
 
-    async def _facts(self, url: str) -> HttpFacts:
+    async def _facts(self, url: str, verb: str = "POST") -> HttpFacts:
         try:
             async with self._at_once:
-                answer = await self._ask(url)
+                answer = await self._ask(url, verb=verb)
         except OutboundError:
             return _NO_ANSWER
         return HttpFacts(answer.status, answer.content_type, answer.headers, bytes(answer.body[:_FIRST_BYTES]))
@@ -180,16 +176,9 @@ class Elsewhere:
 
     async def openapi(self, url: str) -> str | None:
         """Return the address of an OpenAPI document beside a URL."""
-        for path in OPENAPI:
-            address = urljoin(url, path)
-            try:
-                answer = await self._outbound.request("GET", address, b"", {}, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
-                document = jsonrpc.decode(answer.body)
-            except (OutboundError, ValueError):
-                continue
-            if isinstance(document, dict) and ("openapi" in document or "swagger" in document):
-                return address
-        return None
+        addresses = [urljoin(url, path) for path in OPENAPI]
+        pages = [await self._facts(address, "GET") for address in addresses]
+        return next((at for at, page in zip(addresses, pages, strict=True) if _OPENAPI.search(page.start)), None)
 
     async def opens_websocket(self, url: str) -> bool:
         """Return whether a WebSocket is opened at an address (RFC 6455 §4.1)."""
@@ -206,20 +195,20 @@ class Elsewhere:
                 return await reader.read(_FIRST_BYTES)
         return b""
 
-    async def _ask(self, url: str, method: str = "rpc.discover", params: Any = None) -> Answer:
-        question = jsonrpc.request_bytes(_ID, method, params)
-        return await self._outbound.request("POST", url, question, _ACCEPT, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
+    async def _ask(self, url: str, method: str = "rpc.discover", params: Any = None, verb: str = "POST") -> Answer:
+        question = jsonrpc.request_bytes(_ID, method, params) if verb == "POST" else b""
+        return await self._outbound.request(verb, url, question, _ACCEPT, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
 
 
-async def certificate_of(url: str) -> ServerCertificate | None:
-    """Return the certificate of a server, valid or not."""
+async def certificate_of(url: str) -> tuple[list[str], str, str]:
+    """Return names, SHA-256 and end of a server's certificate, valid or not, as ``read_certificate`` does."""
     blind = ssl.create_default_context()
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
     try:
         async with _connection(url, blind) as (_, writer):
             return read_certificate(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
     except (OSError, TimeoutError, ValueError):
-        return None
+        return [], "", ""
 
 
 @contextlib.asynccontextmanager

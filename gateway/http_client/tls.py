@@ -7,7 +7,7 @@ import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -74,17 +74,9 @@ class TlsFiles:
         return context
 
 
-class ServerCertificate(NamedTuple):
-    """Hold a certificate's names (at most eight: its SANs, else its common name), SHA-256, and "expired on 2026-01-31"
-    once it has."""
-
-    names: list[str]
-    fingerprint: str
-    expired: str
-
-
-def read_certificate(der: bytes) -> ServerCertificate:
-    """Return what a certificate (DER) says. Raises :class:`ValueError`."""
+def read_certificate(der: bytes) -> tuple[list[str], str, str]:
+    """Return at most eight names of a certificate (DER; its SANs, else its common name), its SHA-256, and "expired on
+    2026-01-31" once it has. Raises :class:`ValueError`."""
     found = x509.load_der_x509_certificate(der)
     try:
         alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -93,9 +85,7 @@ def read_certificate(der: bytes) -> ServerCertificate:
     except (x509.ExtensionNotFound, ValueError):
         names = [str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     end = found.not_valid_after_utc
-    return ServerCertificate(
-        names[:8], fingerprint(der), f"expired on {end:%Y-%m-%d}" if end < datetime.now(UTC) else ""
-    )
+    return names[:8], fingerprint(der), f"expired on {end:%Y-%m-%d}" if end < datetime.now(UTC) else ""
 
 
 def fingerprint(certificate: bytes) -> str:

@@ -63,7 +63,7 @@ TLS: Final = (
             "backend.url", "https://<host>/"),
     Contact("A mail server, and the URL says https.", greeting(b"220 mail.example.com ESMTP\r\n"),
             "220 mail.example.com ESMTP", "backend.url", "https://<host>/"),
-    Contact("No TLS comes.", Raw(_mute), "TLS", "http://<host>/", "https://<host>/"),
+    Contact("No TLS comes.", Raw(_mute), "TLS", "http://", "https://<host>/"),
     Contact("The URL says https, the port http.", Http(listed()), "without TLS", "http://<host>/", "https://<host>/"),
     Contact("An appliance whose certificate expired.", Http(listed(), names=("nas.lan",), expired=True), "has expired",
             "backend.tls.fingerprint", "https://<host>/"),
