@@ -83,7 +83,8 @@ def connect(
         fail(UNUSABLE, f"{error}.")
     if file is not None and (write or remove):
         for name, service in names.items():
-            if write and not unchecked:
+            # With auth.mode: off stdio shows the token to the service, and check would look for an issuer of it.
+            if write and not unchecked and (token_file is None or service.auth.traits.authenticates):
                 click.echo(f"{name}: {_checked(_command(given, service, token_file, 'check'))}", err=True)
             _change(client, file, name, None if remove else entries[name], service, name == entry_name)
         return
