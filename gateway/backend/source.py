@@ -186,7 +186,8 @@ class BackendSource:
         except Interrupted as error:  # a service may close a kept connection just as it is used again
             return await self._request(url, body, again=False) if again else SourceAnswer(str(error), away=True)
         except OutboundError as error:
-            return SourceAnswer(str(error), away=isinstance(error, NoConnection | QueueFull))
+            lacking = isinstance(error, NoConnection)
+            return SourceAnswer(str(error), unreachable=lacking, away=lacking or isinstance(error, QueueFull))
         if answer.status != 401 and answer.status in self._parts.refusing_statuses:  # of a 401 the body says more
             return SourceAnswer(f"HTTP {answer.status}, the login has expired", denied=True, unauthorized=True)
         cost = memory_cost(answer.body)
@@ -214,7 +215,9 @@ class BackendSource:
             return SourceAnswer("a result", result, has_value=True), False
         unauthorized = answer.status == 401 or self._parts.refused_with(fault)
         denied = unauthorized or answer.status == 403
-        said = shorten(redact_text(fault.message, self._secrets), _EXCERPT)
+        # Zabbix and others say only "Invalid params." there. Of an unknown method the data may be its name.
+        data = fault.data if isinstance(fault.data, str) and fault.code != -32601 else ""
+        said = shorten(redact_text(f"{fault.message} {data}".strip(), self._secrets), _EXCERPT)
         text = f"error{'' if fault.code is None else f' {fault.code}'}: {said}"
         message = said or "no message"
         found = SourceAnswer(text, denied=denied, unauthorized=unauthorized, error=message)

@@ -28,20 +28,21 @@ _REMEDY: Final = "correct the entry in the backend's listing, or name it in cata
 
 class Builder:
     """Build catalogs. Equal tools of successive catalogs are one object, so that their cached digests stay.
-    ``leading_params`` says that the credential of calls stands before their params."""
+    ``leading_params`` and ``named_arguments`` say that the credential stands before, or among, the params of calls."""
 
     def __init__(
-        self, params: Params, validators: ValidatorCache, pins: Pins | None = None, *, leading_params: bool = False
-    ) -> None:
+        self, params: Params, validators: ValidatorCache, pins: Pins | None = None, *, leading_params: bool = False,
+        named_arguments: bool = False,
+    ) -> None:  # fmt: skip
         self._params = params
-        self._leading_params = leading_params
+        self._of_credential = leading_params, named_arguments
         self._validators = validators
         self._pins = pins
         self._tools: LRUCache[str, Tool] = LRUCache(20_000)
 
     async def build_catalog(self, listing: Listing, settings: CatalogSettings) -> Catalog:
         curation, pins, quarantined = Curation(settings), self._pins, list(listing.quarantined)
-        all_tools = settings.trust_annotations, listing.form, listing.by_position, self._leading_params
+        all_tools = settings.trust_annotations, listing.form, listing.by_position, *self._of_credential
         policy = ToolPolicy(self._params, *all_tools)
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         if pins is not None:  # an unreviewed method must not take the name of a reviewed one

@@ -39,6 +39,7 @@ class ToolPolicy:
     form: MessageForm = field(default_factory=MessageForm)
     by_position: bool = False
     leading_params: bool = False
+    named_arguments: bool = False
 
 
 def build_tool(
@@ -138,13 +139,16 @@ def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> St
         return Structure(override.structure)
     if params.structure != "auto":
         return Structure(params.structure)
+    is_bare = method.parameters is None and method.input_schema is None
+    if policy.named_arguments and is_bare and method.structure is Structure.BY_POSITION:
+        return Structure.BY_NAME  # its dialect gives names alone, and no list can hold the credential
     if method.structure not in (Structure.EITHER, Structure.UNKNOWN):
         return method.structure
     if policy.leading_params or policy.form.version is Version.ONE:
         return Structure.BY_POSITION  # what stands before params is positional, and JSON-RPC 1.0 has nothing else
     if method.structure is Structure.EITHER:
         return Structure.BY_NAME
-    if method.parameters is None and method.input_schema is None:
+    if is_bare:
         return Structure.UNKNOWN  # one argument, a list or an object: the caller chooses
     return Structure.BY_POSITION if policy.by_position else Structure.BY_NAME
 

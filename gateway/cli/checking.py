@@ -18,6 +18,7 @@ from gateway.credentials import credential_modes
 from gateway.diagnosis.access import IssuerFinding, TokenReport, challenge_warning, check_issuer
 from gateway.diagnosis.no_listing import NEEDS_TOKEN
 from gateway.diagnosis.store import check_store
+from gateway.diagnosis.trouble import certificate_of
 from gateway.errors import Unauthorized
 from gateway.model import Caller, Catalog, NameStyle, Principal
 from gateway.service.resource import Resource
@@ -111,8 +112,10 @@ async def _check(settings: ResourceSettings, token: str | None, warnings: list[s
         return checked if failure.diagnosis != NEEDS_TOKEN else _without_token(checked, say)
     finally:
         say(*_invitation(checked))
-    of_service = isinstance(settings, ServiceSettings)
-    checked.warnings += lint_catalog(catalog, settings.catalog) if of_service else ()
+    if isinstance(settings, ServiceSettings):
+        checked.warnings += lint_catalog(catalog, settings.catalog)
+        if settings.backend.tls.fingerprint and (expired := (await certificate_of(settings.backend.url))[2]):
+            checked.warnings.append(f"{settings.knob('backend.tls.fingerprint')}: this certificate has {expired}")
     checked.warnings += [f"the tools of {name} are missing: see the service above" for name in catalog.service.missing]
     if checked.principal is not None and checked.token is not None:
         say(*principal_lines(checked.principal), *checked.token.lines())

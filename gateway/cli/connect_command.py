@@ -3,6 +3,7 @@
 import copy
 import os
 import re
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +40,7 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 @click.option("--entry", "entry_name", metavar="NAME", help="Name of the entry. Absent: the service's.")
 @click.option("--token-file", type=FILE, metavar="FILE", help="File with the access token that stdio acts with.")
 @click.option("--write", is_flag=True, help="Add the entry to the client's file. Nothing else in it changes.")
+@click.option("--unchecked", is_flag=True, help="With --write: leave out the `check` before.")
 @click.option("--remove", is_flag=True, help="Remove the entry from the client's file. Nothing else in it changes.")
 @click.option("--file", "target", type=FILE, metavar="FILE", help="Another file than the client's usual one.")
 @click.pass_obj
@@ -53,6 +55,7 @@ def connect(
     entry_name: str | None,
     token_file: Path | None,
     write: bool,
+    unchecked: bool,
     remove: bool,
     target: Path | None,
     **_: Any,
@@ -80,12 +83,28 @@ def connect(
         fail(UNUSABLE, f"{error}.")
     if file is not None and (write or remove):
         for name, service in names.items():
+            # With auth.mode: off stdio shows the token to the service, and check would look for an issuer of it.
+            if write and not unchecked and (token_file is None or service.auth.traits.authenticates):
+                click.echo(f"{name}: {_checked(_command(given, service, token_file, 'check'))}", err=True)
             _change(client, file, name, None if remove else entries[name], service, name == entry_name)
         return
     click.echo(client.render(entries), nl=False)
     where = file or "the client's file"
     login = " Where clients cannot register themselves, give --client-id." if http and not client_id else ""
     click.echo(f"Add this to {where}" + (", or run it again with --write." if file else ".") + login, err=True)
+
+
+def _checked(command: Sequence[str]) -> str:
+    """Return what `check` says of the service. Its entry is written all the same: it may be started later."""
+    ran = subprocess.run([*command, "--json"], capture_output=True, check=False)  # noqa: S603, this program
+    try:
+        (found,) = jsonrpc.decode(ran.stdout)["services"]
+    except (ValueError, LookupError):
+        return ran.stderr.decode(errors="replace").strip()
+    if (failure := found["failure"]) is None:
+        return f"checked, {len(found['tools'])} tools."
+    said = (failure["cause"], failure["next"]) if failure["cause"] else failure["lines"]
+    return f"checked, and it cannot be used yet. {' '.join(said)}"
 
 
 def _entry_names(services: Sequence[ResourceSettings], given: str | None) -> dict[str, ResourceSettings]:
@@ -122,7 +141,7 @@ def _name_of(service: ResourceSettings) -> str:
     return service.name or ("gateway" if plain else first)
 
 
-def _command(given: Given, service: ResourceSettings, token_file: Path | None) -> tuple[str, ...]:
+def _command(given: Given, service: ResourceSettings, token_file: Path | None, name: str = "stdio") -> tuple[str, ...]:
     """Return what a client starts. It starts it in any folder, so every path is absolute."""
     folder = Path.cwd()
     options: list[str] = [] if given.url is None else [given.url]
@@ -134,7 +153,7 @@ def _command(given: Given, service: ResourceSettings, token_file: Path | None) -
         options += ["--service", service.name]
     if token_file is not None:
         options += ["--token-file", str(token_file.absolute())]
-    return (*program(), "stdio", *options)
+    return (*program(), name, *options)
 
 
 def _with_absolute_files(override: str, folder: Path) -> str:

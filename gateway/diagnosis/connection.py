@@ -4,11 +4,11 @@ import os
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble
+from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble, certificate_of
 from gateway.text import excerpt, masked_url, printable
 
-_SHOWN: Final = 300
 _REMEDIES: Final = {
+    "no TLS connection in time": "if it has no TLS, use http://; else check the firewalls on the way",
     "its name cannot be resolved": "correct the name of the host",
     "its TLS certificate is for another name": "use a name of the host that its certificate has",
     "its TLS certificate has expired, or is not valid yet": "renew the certificate of the service",
@@ -22,7 +22,7 @@ def other_scheme(trouble: Trouble) -> Question | None:
     if first is None or first.late:
         return None
     if parts.scheme == "https":
-        suspicious = first.unreachable and first.summary.startswith("TLS failed")
+        suspicious = first.unreachable and first.summary.startswith(("TLS failed", "no TLS connection"))
     else:  # a TLS server closes the connection, or complains in plain text, mostly with HTTP 400
         suspicious = not first.unreachable and (first.http is None or (first.http.status == 400 and not first.error))
     other = parts._replace(scheme="http" if parts.scheme == "https" else "https").geturl()
@@ -49,30 +49,24 @@ def unreachable(trouble: Trouble) -> Diagnosis | Question | None:
     if unread:
         unread = f" {unread} is not read: if a proxy is on the way, set {trouble.settings.knob('backend.proxy')}."
     if cause == "connection refused":
-        return Diagnosis(
-            f"Nothing listens at {place}.", f"Start the {what}, or set {knob} to where it listens.{unread}"
-        )
+        remedy = f"Start the {what}, or set {knob} to where it listens.{unread}"
+        return Diagnosis(f"Nothing listens at {place}.", remedy)
     remedy = _REMEDIES.get(cause, remedy) or f"check {knob}, and that this machine can reach the {what}"
     found = Diagnosis(f"{place} cannot be used: {cause}.", sentence(remedy) + unread)
-    return _certificate(trouble, found) if proxy is None and "certificate" in cause else found
+    return (lambda _: _with_certificate(trouble, found)) if proxy is None and "certificate" in cause else found
 
 
-def _certificate(trouble: Trouble, found: Diagnosis) -> Question:
+async def _with_certificate(trouble: Trouble, found: Diagnosis) -> Diagnosis:
     """Add what the certificate is for, and how to pin it."""
-    tls = trouble.settings.knob("backend.tls")
-
-    async def ask(elsewhere: Elsewhere) -> Diagnosis:
-        names, digest = await elsewhere.certificate(trouble.url)
-        if not digest:
-            return found
-        cause = f"{found.cause[:-1]}. It is for {', '.join(names) or 'no name'}."
-        if "another name" in found.cause:
-            return Diagnosis(cause, f"{found.next[:-1]}, or set {tls}.server_name: {names[0] if names else '…'}")
-        if "is not trusted" in found.cause:
-            return Diagnosis(cause, f"{found.next} For one appliance: {tls}.fingerprint: {digest}")
+    tls, (names, pin, expired) = trouble.settings.knob("backend.tls"), await certificate_of(trouble.url)
+    if not pin:
         return found
-
-    return ask
+    cause = f"{found.cause} It is for {', '.join(names) or 'no name'}{expired and f', and has {expired}'}."
+    if "another name" in cause:
+        return Diagnosis(cause, f"{found.next[:-1]}, or set {tls}.server_name: {[*names, '…'][0]}")
+    if "is not trusted" in cause:
+        return Diagnosis(cause, f"{found.next} For one appliance: {tls}.fingerprint: {pin}")
+    return found
 
 
 def set_knob(knob: str, url: str) -> str:
@@ -81,7 +75,7 @@ def set_knob(knob: str, url: str) -> str:
 
 def shown(url: str) -> str:
     """Return an address, maybe of the service's choice, without tokens and safe to print."""
-    return excerpt(printable(masked_url(url)), _SHOWN)
+    return excerpt(printable(masked_url(url)), 300)
 
 
 def sentence(text: str) -> str:

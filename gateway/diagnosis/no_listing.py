@@ -11,9 +11,9 @@ from urllib.parse import urljoin, urlsplit
 
 from gateway.credentials import correct_credentials, credential_modes
 from gateway.diagnosis.connection import other_scheme, sentence, set_knob, shown, unreachable
-from gateway.diagnosis.products import mcp_server, not_http, product, refuses_all, web_api, websocket
-from gateway.diagnosis.said import of_words, quoted, text_of
-from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Question, Trouble
+from gateway.diagnosis.products import mcp_server, mcp_server_at, not_http, product, refuses_all, web_api, websocket
+from gateway.diagnosis.said import of_answer, of_page, quoted, text_of
+from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Question, Trouble, is_message
 from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
 from gateway.listing.reader import HELD_BACK
@@ -27,13 +27,9 @@ _ABOUT_ACCESS: Final = re.compile(
     r"\bauth|unauthori[sz]ed|not authori[sz]ed|log(?:ged)? ?in|credential|\btoken\b|session|password|permission|"
     r"access denied|forbidden", re.IGNORECASE,
 )  # fmt: skip
-_WANTS_CERTIFICATE: Final = re.compile(rb"No required SSL certificate|certificate required", re.IGNORECASE)
-_GATEWAY_STATUSES: Final = (502, 504)
 _NOT_SPOKEN: Final = ("negotiate", "ntlm", "kerberos")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
-_SECONDS: Final = re.compile(r"[0-9]{1,6}")
+_SCHEME: Final = re.compile(r"(?:^|,)\s*([A-Za-z][A-Za-z0-9-]{0,31})(?=\s|,|$)")
 _TOO_LARGE: Final = re.compile(r"^larger than |methods to offer, more than ")
-_XML: Final = re.compile(r"[/+]xml$")
 
 
 NEEDS_TOKEN: Final = Diagnosis("It lists its methods only to callers with a token.", "Give one with --token-file.")
@@ -55,12 +51,11 @@ def known_diagnosis(trouble: Trouble | None) -> dict[str, str]:
     """Return ``cause`` and ``next`` that :func:`diagnose` finds without a request, for the log and ``/status``."""
     if trouble is None:
         return {}
-    rules = (rule for rule in (*_RULES, _not_json_rpc) if rule is not mcp_server)  # it would ask nearly all
-    found = next(found for rule in rules if (found := rule(trouble)) is not None)
-    if not isinstance(found, Diagnosis):
-        return {}
-    found = trouble.clean(found)
-    return {"cause": found.cause, "next": found.next}
+    asks = (mcp_server, _redirected)  # nearly all
+    found = [one for rule in (*_RULES, _not_json_rpc) if rule not in asks and (one := rule(trouble)) is not None]
+    known = trouble.clean(next(one for one in found if isinstance(one, Diagnosis)))
+    more = "Run `check`, which finds out more."
+    return {"cause": known.cause, "next": known.next if isinstance(found[0], Diagnosis) else more}
 
 
 def _no_credential(trouble: Trouble) -> Diagnosis | None:
@@ -72,24 +67,16 @@ def _no_credential(trouble: Trouble) -> Diagnosis | None:
 
 
 def _faulty_file(trouble: Trouble) -> Diagnosis | None:
-    if trouble.settings.backend.listing.dialect != "static":
+    if trouble.settings.backend.listing.dialect != "static" or any(step.answer.away for step in trouble.steps):
         return None
     faults = "\n".join(map(str, trouble.steps))
     return Diagnosis(faults, "Correct the file, as docs/listings.md shows.", in_file=True)
 
 
-def _client_certificate(trouble: Trouble) -> Diagnosis | None:
-    http = trouble.http
-    if http is None or http.status not in (400, 403, 495, 496) or not _WANTS_CERTIFICATE.search(http.start):
-        return None
-    tls = trouble.settings.knob("backend.tls")
-    return Diagnosis(f"{trouble.place} wants a client certificate.", f"Set {tls}.cert_file and {tls}.key_file.")
-
-
 def _redirect(trouble: Trouble) -> Diagnosis | None:
     http = trouble.http
-    location = "" if http is None or not 300 <= http.status < 400 else http.headers.get("Location", "")
-    if http is None or not location:
+    location = http.headers.get("Location", "") if 300 <= http.status < 400 else ""
+    if not location:
         return None
     target = urljoin(trouble.url, location).partition("#")[0]
     if _LOGIN_ADDRESS.search(urlsplit(target).path):
@@ -103,7 +90,8 @@ def _redirect(trouble: Trouble) -> Diagnosis | None:
             credentials = trouble.settings.knob("backend.credentials")
             step = f"It may want its cookie back, as after a login: set {credentials}.mode: login"
         return Diagnosis(f"It redirects to itself (HTTP {http.status}).", step)
-    return Diagnosis(f"It redirects elsewhere (HTTP {http.status}).", set_knob(trouble.knob, target))
+    cause = f"It redirects elsewhere (HTTP {http.status}). The target is {shown(target)}."
+    return Diagnosis(cause, f"{set_knob(trouble.knob, target)}, if the service is there.")
 
 
 def _denied(trouble: Trouble) -> Diagnosis | None:
@@ -123,11 +111,12 @@ def _error_about_access(trouble: Trouble) -> Diagnosis | None:
 
 
 def _access(trouble: Trouble, step: Step) -> Diagnosis:
-    settings, http = trouble.settings, step.answer.http
+    settings, http = trouble.settings, step.answer.http or trouble.http
     modes = credential_modes(settings)
-    scheme = "" if http is None else http.headers.get("WWW-Authenticate", "").partition(" ")[0]
-    said = step.answer.summary + (f": it asks for {scheme}" if _SCHEME.fullmatch(scheme) else "")
-    if http is not None and http.status == 403 and not step.answer.error and (text := text_of(http)):
+    schemes = _SCHEME.findall(http.headers.get("WWW-Authenticate", ""))
+    scheme = next((word for word in schemes if word.lower() not in _NOT_SPOKEN), schemes[0] if schemes else "")
+    said = step.answer.summary + (f": it asks for {scheme}" if scheme else "")
+    if http.status == 403 and not step.answer.error and (text := text_of(http)):
         said = f"{said}: {quoted(text)}"
     if scheme.lower() in _NOT_SPOKEN:
         cause = f"It wants a login by {scheme}, which the gateway does not speak ({said})."
@@ -141,24 +130,8 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
     if mode.name == "none":
         fitting = f" For {scheme} that is mode: {scheme.lower()}." if scheme.lower() in ("basic", "digest") else ""
         return Diagnosis(f"It wants credentials, and none are sent ({said}).", _set_credentials(trouble) + fitting)
-    rights = ", or they lack the right to list" if http is not None and http.status == 403 else ""
+    rights = ", or they lack the right to list" if http.status == 403 else ""
     return Diagnosis(f"It refuses the credentials that are sent{rights} ({said}).", correct_credentials(settings))
-
-
-def _unavailable(trouble: Trouble) -> Diagnosis | None:
-    http = trouble.http
-    if http is None or http.status not in (429, 500, 503, *_GATEWAY_STATUSES):
-        return None
-    if http.status == 500:  # as some answer an unknown method, with an error of JSON-RPC
-        failed = Diagnosis("The service fails (HTTP 500).", "Look into the log of the service.")
-        return None if any(step.answer.error for step in trouble.calls) else failed
-    if http.status in _GATEWAY_STATUSES:
-        cause = f"A proxy answers at {trouble.place}, but not the service behind it (HTTP {http.status})."
-        return Diagnosis(cause, "Start the service behind the proxy.")
-    after = http.headers.get("Retry-After", "")
-    when = f"in {after} s" if _SECONDS.fullmatch(after) else "later"
-    state = "is in maintenance or overloaded" if http.status == 503 else "gets too many requests"
-    return Diagnosis(f"The service {state} (HTTP {http.status}).", f"Try again {when}.")
 
 
 def _too_large(trouble: Trouble) -> Diagnosis | None:
@@ -208,7 +181,7 @@ def _drupal(trouble: Trouble) -> Diagnosis | None:
 def _other_address(trouble: Trouble) -> Question | None:
     """Find the JSON-RPC endpoint, where the address is not that of one."""
     http = trouble.http
-    if http is None or trouble.speaks_json_rpc:
+    if trouble.speaks_json_rpc:
         return None
     page = "html" in http.content_type and http.status < 300 and http.start != b""
     login = page and _LOGIN_PAGE.search(http.start) is not None
@@ -218,9 +191,10 @@ def _other_address(trouble: Trouble) -> Question | None:
     cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it answers {what}"
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        answering = await elsewhere.find_endpoint(trouble.url)
-        if answering is not None:
-            return Diagnosis(f"{cause}, but {_path(answering)} is one.", set_knob(trouble.knob, answering))
+        if (found := await _at_usual_path(trouble, elsewhere, cause)) is not None:
+            return found
+        if (found := of_page(trouble, trouble.shown_by_get)) is not None:
+            return found
         if login:
             return Diagnosis(f"It answers with a login page (HTTP {http.status}).", _set_credentials(trouble))
         if (socket := websocket(trouble)) is not None and (found := await socket(elsewhere)) is not None:
@@ -232,6 +206,25 @@ def _other_address(trouble: Trouble) -> Question | None:
     return ask
 
 
+def _redirected(trouble: Trouble) -> Question | None:
+    """Find an endpoint at a usual path, where host and port alone lead to an interface for people."""
+    status = trouble.http.status
+    if not 300 <= status < 400 or _path(trouble.url) != "/":
+        return None
+    cause = f"There is no JSON-RPC endpoint at /: it redirects (HTTP {status})"
+    return lambda elsewhere: _at_usual_path(trouble, elsewhere, cause)
+
+
+async def _at_usual_path(trouble: Trouble, elsewhere: Elsewhere, cause: str) -> Diagnosis | None:
+    """Return what answers at the first of the usual paths that has more than a page or an error."""
+    answers = await elsewhere.usual_paths(trouble.url)
+    for url, _ in (answer for answer in answers if is_message(answer[1])):
+        found = Diagnosis(f"{cause}, but {_path(url)} is one.", set_knob(trouble.knob, url))
+        return await mcp_server_at(url, elsewhere) or found
+    told = ((url, of_answer(trouble, http)) for url, http in answers if http.status in (400, 406, 409))
+    return next((Diagnosis(f"At {_path(url)}: {found.cause}", found.next) for url, found in told if found), None)
+
+
 def _no_listing(trouble: Trouble) -> Diagnosis | None:
     """Find a service that speaks JSON-RPC, and only has no listing that can be read."""
     if not any(step.answer.error or step.answer.summary.startswith("JSON, but ") for step in trouble.calls):
@@ -240,28 +233,26 @@ def _no_listing(trouble: Trouble) -> Diagnosis | None:
     if trouble.settings.backend.listing.dialect == "custom":
         cause = "It speaks JSON-RPC, and has no listing where the knobs for dialect: custom look for it."
         return Diagnosis(cause, f"Compare {listing}.custom with what the service answers.")
-    describe = (
-        f"escribe them in a file: {listing}.dialect: static and {listing}.file; or, if it has a list in a form of its "
-        f"own, say how to read that: {listing}.dialect: custom. See docs/listings.md."
+    what, describe = "It speaks JSON-RPC", "Describe"
+    if not any(step.answer.error for step in trouble.calls):
+        what, describe = "It answers in JSON", f"If {trouble.knob} is the JSON-RPC endpoint, describe"
+    return Diagnosis(
+        f"{what}, and does not list its methods in a known form.",
+        f"{describe} them in a file: {listing}.dialect: static and {listing}.file; or, if it has a list in a form of "
+        f"its own, say how to read that: {listing}.dialect: custom. See docs/listings.md.",
     )
-    if any(step.answer.error for step in trouble.calls):
-        return Diagnosis("It speaks JSON-RPC, and does not list its methods in a known form.", f"D{describe}")
-    cause = "It answers in JSON, and does not list its methods in a known form."
-    return Diagnosis(cause, f"If {trouble.knob} is the JSON-RPC endpoint, d{describe}")
 
 
 def _not_json_rpc(trouble: Trouble) -> Diagnosis:
-    step = trouble.calls[0] if trouble.steps else None
-    http = None if step is None else step.answer.http
-    correct = f"Set {trouble.knob} to the JSON-RPC endpoint, over HTTP."
-    if http is not None and _XML.search(http.content_type):
+    http, correct = trouble.http, f"Set {trouble.knob} to the JSON-RPC endpoint, over HTTP."
+    if http.status == 500:
+        return Diagnosis("The service fails (HTTP 500).", "Look into the log of the service.")
+    if http.content_type.endswith(("/xml", "+xml")):
         return Diagnosis(f"It answers in XML ({http.content_type}), as XML-RPC and SOAP do.", correct)
-    if http is not None and http.status == 400:
+    if http.status == 400:
         cause = f"It refuses the request (HTTP 400: {quoted(text_of(http))})."
         return Diagnosis(cause, f"Mend that at the service, or set {trouble.knob} to the JSON-RPC endpoint.")
-    if http is not None and http.status == 413:
-        correct = "Raise the limit for bodies of the service, or of the proxy in front of it."
-    said = "there was no answer" if step is None else step.answer.summary
+    said = trouble.calls[0].answer.summary if trouble.steps else "there was no answer"
     if ", broken JSON: " in said:
         correct = "Correct the service: it must send JSON in UTF-8, and only that."
         return Diagnosis(f"It answers with broken JSON: {said}.", correct)
@@ -269,9 +260,9 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 
 _RULES: Final[Sequence[Rule]] = (
-    _no_credential, _faulty_file, _too_large, other_scheme, unreachable, not_http, _client_certificate, _redirect,
-    mcp_server, of_words, _denied, _unavailable, _slow, _other_dialect, _drupal, _error_about_access, web_api,
-    _other_address, websocket, refuses_all, product, _no_listing,
+    _no_credential, _faulty_file, _too_large, other_scheme, not_http, unreachable, _redirected, _redirect, mcp_server,
+    lambda trouble: of_answer(trouble, trouble.http), _denied, _slow, _other_dialect, _drupal,
+    _error_about_access, web_api, _other_address, websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
 
 

@@ -5,14 +5,32 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from gateway.diagnosis.said import quoted, text_of
+from gateway.diagnosis.connection import shown
+from gateway.diagnosis.said import DIRECTLY, places, quoted, text_of
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble
 from gateway.text import printable
 
-_NO_HTTP: Final = re.compile("no HTTP|the connection ended before the answer")
+_NO_HTTP: Final = re.compile("no HTTP|the connection ended before the answer|TLS failed: (?:wrong version|record)")
+_OVER_HTTP: Final = "Set {knob} to the JSON-RPC endpoint, over HTTP."
+_FIRST_BYTES: Final = (
+    (rb"\Z", "It ends each connection without a word, as for lack of a client certificate.",
+     "If it wants one, set {tls}.cert_file and {tls}.key_file; else look into its log."),
+    (rb"HTTP/1\.", "The connection ended before its answer did: it sent {said}.",
+     "Look into the log of the service, and of what stands in front of it."),
+    (rb"\x15\x03", "{place} speaks TLS.", "Set {knob} to {https}"),  # an alert (RFC 8446 §6)
+    (rb"\x00..[\x04\x07]\x00{5}", "It speaks HTTP/2 alone, as gRPC does.",  # a frame (RFC 9113 §4.1)
+     "Let it answer HTTP/1.1, too, or put a proxy between that translates."),
+    (rb".{0,200}content-length:",
+     "It speaks JSON-RPC with Content-Length, as language servers do, without HTTP ({said}).", _OVER_HTTP),
+    (rb"\s*\{", "It speaks JSON-RPC without HTTP, on a plain socket ({said}).", _OVER_HTTP),
+    (b"", "It does not speak HTTP: it sends {said}.", _OVER_HTTP),
+)  # fmt: skip
+"""What a server sends that does not speak HTTP, with cause and next step."""
 _ABOUT_METHOD: Final = re.compile(
-    r"error -32601\b|-32700\b|\b(?:method|procedure|function|command)\b|not found|not supported|unknown|no such",
-    re.IGNORECASE,
+    r"(?i)error -32601\b|-32700\b|\b(?:method|procedure|function|command)\b|not found|not supported|unknown|no such"
+)
+_LATER: Final = re.compile(
+    r"(?i)loading|warming|starting|sync|initiali[sz]ing|busy|try again|limited?\b|too many|exceed|maintenance|not ready"
 )
 _INITIALIZE: Final = {
     "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "jsonrpc-mcp-gateway", "version": "0"},
@@ -49,64 +67,49 @@ def not_http(trouble: Trouble) -> Question | None:
     step = trouble.calls[0].answer if trouble.steps else None
     if step is None or step.http is not None or trouble.settings.backend.proxy or not _NO_HTTP.search(step.summary):
         return None
-    other = f"Set {trouble.knob} to the JSON-RPC endpoint, over HTTP."
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        text = (await elsewhere.first_bytes(trouble.url)).decode("utf-8", "replace").strip()
-        line = "".join(mark if mark.isprintable() else " " for mark in printable(text.partition("\r\n")[0]))
-        said = quoted(" ".join(line.split()))
-        if not text:
+        first = await elsewhere.first_bytes(trouble.url, plain=step.unreachable)  # as for TLS that does not begin
+        if not first and not trouble.url.startswith("https:"):
             return None
-        if "content-length:" in text[:200].lower():
-            cause = f"It speaks JSON-RPC with Content-Length, as language servers do, without HTTP ({said})."
-        elif text.lstrip()[:1] == "{":
-            cause = f"It speaks JSON-RPC without HTTP, on a plain socket ({said})."
-        else:
-            cause = f"It does not speak HTTP: it sends {said}."
-        return Diagnosis(cause, other)
+        text = printable(first.decode("utf-8", "replace").strip().partition("\r\n")[0])
+        said = quoted(" ".join("".join(mark if mark.isprintable() else " " for mark in text).split()))
+        cause, what = next(found for begin, *found in _FIRST_BYTES if re.match(begin, first, re.DOTALL | re.IGNORECASE))
+        fields = {**places(trouble), "said": said}
+        return Diagnosis(cause.format(**fields), what.format(**fields))
 
     return ask
 
 
 def mcp_server(trouble: Trouble) -> Question | None:
     """Find an MCP server, which has no need of us."""
-    http = trouble.http
-    if (
-        http is None
-        or http.status in (401, 404, 407)
-        or not (trouble.speaks_json_rpc or http.status in (400, 405, 406))
-    ):
+    status = trouble.http.status
+    if status in (401, 404, 407) or not (trouble.speaks_json_rpc or status in (400, 405, 406)):
         return None
+    return lambda elsewhere: mcp_server_at(trouble.url, elsewhere)
 
-    async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        found = await elsewhere.result(trouble.url, "initialize", _INITIALIZE)
-        if not isinstance(found, dict) or "protocolVersion" not in found:
-            return None
-        info = found.get("serverInfo")
-        name = f"{info.get('name')} {info.get('version')}" if isinstance(info, dict) else "without a name"
-        return Diagnosis(
-            f"It is an MCP server already: {name}.", "Connect the client to it directly, without this gateway."
-        )
 
-    return ask
+async def mcp_server_at(url: str, elsewhere: Elsewhere) -> Diagnosis | None:
+    """Return that an MCP server answers at an address, with its name; None where none does."""
+    found = await elsewhere.result(url, "initialize", _INITIALIZE)
+    if not isinstance(found, dict) or "protocolVersion" not in found:
+        return None
+    info = found.get("serverInfo")
+    name = f"{info.get('name')} {info.get('version')}" if isinstance(info, dict) else "without a name"
+    return Diagnosis(f"It is an MCP server already: {name}.", f"{DIRECTLY[:-1]}: {shown(url)}")
 
 
 def websocket(trouble: Trouble) -> Question | None:
     """Find a WebSocket, whatever it answers to POST."""
-    http = trouble.http
-    if (
-        http is None
-        or trouble.speaks_json_rpc
-        or http.status not in (400, 404, 405, 426)
-        or trouble.settings.backend.proxy
-    ):
+    status = trouble.http.status
+    if trouble.speaks_json_rpc or status not in (400, 404, 405, 426) or trouble.settings.backend.proxy:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        if http.status != 426 and not await elsewhere.opens_websocket(trouble.url):
+        if status != 426 and not await elsewhere.opens_websocket(trouble.url):
             return None
         step = f"Set {trouble.knob} to an HTTP address of the service: a WebSocket cannot be reached yet."
-        return Diagnosis(f"It is a WebSocket (HTTP {http.status} to POST).", step)
+        return Diagnosis(f"It is a WebSocket (HTTP {status} to POST).", step)
 
     return ask
 
@@ -114,8 +117,9 @@ def websocket(trouble: Trouble) -> Question | None:
 def web_api(trouble: Trouble) -> Question | None:
     """Find an API of another form in JSON: its document by OpenAPI, else its own words."""
     http = trouble.http
-    json = http is not None and ("json" in http.content_type or http.start.lstrip()[:1] == b"{")
-    if http is None or not json or trouble.speaks_json_rpc or http.status in (401, 403, 429) or http.status >= 500:
+    if not ("json" in http.content_type or http.start.lstrip()[:1] == b"{") or trouble.speaks_json_rpc:
+        return None
+    if http.status in (401, 403) or http.status >= 500 or ", broken JSON: " in trouble.calls[0].answer.summary:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis:
@@ -141,8 +145,9 @@ def refuses_all(trouble: Trouble) -> Diagnosis | None:
         return None
     if "Odoo Server Error" in said:
         return Diagnosis(f"This is Odoo: {said}.", "Set what each call needs, as docs/credentials.md shows for Odoo.")
-    message = said.partition(": ")[2]
-    return Diagnosis(f"It refuses every question: {message}.", "Mend that at the service, or send what it asks for.")
+    mend = "Try again later. If that lasts, mend" if _LATER.search(said) else "Mend"
+    cause = f"It refuses every question: {said.partition(': ')[2].rstrip('.')}."
+    return Diagnosis(cause, f"{mend} that at the service, or send what it asks for.")
 
 
 def product(trouble: Trouble) -> Question | None:
@@ -151,7 +156,7 @@ def product(trouble: Trouble) -> Question | None:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        results = await asyncio.gather(*(elsewhere.result(trouble.url, one.method) for one in _PRODUCTS))
+        results = await asyncio.gather(*(elsewhere.result(trouble.url, one.method, []) for one in _PRODUCTS))
         for one, found in zip(_PRODUCTS, results, strict=True):
             try:
                 name = one.name(found) if found else ""

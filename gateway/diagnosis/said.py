@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from gateway import jsonrpc
-from gateway.diagnosis.trouble import Diagnosis, Trouble
+from gateway.diagnosis.connection import shown
+from gateway.diagnosis.trouble import Diagnosis, Trouble, is_message
 from gateway.model import HttpFacts
 from gateway.text import printable, shorten
 
@@ -19,6 +21,12 @@ _LEVELS: Final = 5
 _TAG: Final = re.compile(r"<(?:script|style)\b.*?</(?:script|style)>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _PHP: Final = re.compile(r"(?:PHP )?(Warning|Notice|Deprecated|Fatal error|Parse error): ")
 _CODINGS: Final = {"br": "brotli", "zstd": "zstd", "compress": "compress"}
+_BEGINNINGS: Final = {
+    b"\xef\xbb\xbf": ("It sends a byte order mark before the JSON.", "Save the service's own files without it."),
+    b"\xff\xfe": ("It sends UTF-16.", "Have it send JSON in UTF-8."),
+    b"\x1f\x8b": ("It compresses with gzip, and does not say so.", "Have it send Content-Encoding: gzip."),
+}
+"""First bytes of a body that is no JSON, with cause and next step."""
 _JSON_TYPES: Final = re.compile(r"application/json-rpc|application/jsonrequest")
 
 
@@ -31,12 +39,24 @@ class _Rule(NamedTuple):
     statuses: tuple[int, ...] = ()
 
 
+_PROTOCOLS: Final = {
+    "gRPC": "grpc-status: ",
+    "XML-RPC": "<methodResponse",
+    "SOAP": r"<[\w-]+:Envelope|<Envelope|schemas\.xmlsoap\.org|(?<!content-type: )application/soap\+xml",
+    "GraphQL": "graph(?:i?ql<|ql (?:operation|query|request|error))|must provide query string"
+    r'|"errors": ?\[.{0,900}"(?:locations|extensions)": ?[\[{]',
+}
+DIRECTLY: Final = "Connect the client to it directly, without this gateway."
+_ANY: Final = re.compile("")
 _ENDPOINT: Final = "Set {knob} to the JSON-RPC endpoint, if it has one."
-_HEADER: Final = "Set {credentials}.mode: static, and the header in {credentials}.send.headers."
 _RULES: Final = (
     _Rule(re.compile(r"(?i)mcp-session-id|missing session id|client must accept .{0,40}text/event-stream"),
-          "It is an MCP server already ({said}).", "Connect the client to it directly, without this gateway."),
+          "It is an MCP server already ({said}).", DIRECTLY),
+    *(_Rule(re.compile(f"(?i){words}"), f"It speaks {name}.", f"The gateway does not speak {name}. {_ENDPOINT}")
+      for name, words in _PROTOCOLS.items()),
     # What stands in front.
+    _Rule(re.compile(r"(?i)No required SSL certificate|certificate required"), "{place} wants a client certificate.",
+          "Set {tls}.cert_file and {tls}.key_file.", (400, 403, 495, 496)),
     _Rule(re.compile(r"(?i)cf-mitigated: challenge|server: cloudflare.*(?:Just a moment|Checking your browser)"),
           "Cloudflare, in front of it, asks for a browser (HTTP {status}).",
           "Let this machine through Cloudflare without a challenge, or use an address behind it.", (403, 429, 503)),
@@ -44,42 +64,59 @@ _RULES: Final = (
           "Allow this machine at Cloudflare, or use an address behind it.", (403,)),
     _Rule(re.compile(r"(?i)proxy-authenticate: |proxy authentication"),
           "{proxy} wants a login (HTTP 407).", "{proxy_step}", (407,)),
-    _Rule(re.compile(r"(?i)ALLOWED_HOSTS|HTTP_HOST|invalid host|host ?name was unrecog|host whitelist|misdirected"),
+    _Rule(re.compile(r"(?i)x-squid-error: "), "{proxy} refuses the request ({said}).", "{proxy_step}"),
+    _Rule(re.compile(r"(?i)HTTP request (?:was sent )?to (?:an )?HTTPS|plain HTTP to an SSL"),
+          "It wants HTTPS ({said}).", "Set {knob} to {https}", (400, 403, 426)),
+    _Rule(re.compile(r"(?i)ALLOWED_HOSTS|HTTP_HOST|invalid host|host ?name (?:was unrecog|does not)|host whitelist"
+          r"|misdirected"),
           "It does not know the name of its host ({said}).",
           "Set {knob} to a name that it knows, or add this one to those that it allows.", (400, 403, 421)),
-    _Rule(re.compile(r"(?i)csrf|xsrf|\breferer|\borigin (?:is )?(?:not allowed|denied|invalid|mismatch)"
+    _Rule(re.compile(r"(?i)csrf|xsrf|\bcrumb\b|authenticity ?token|\breferer"
+          r"|\borigin\b.{0,20}\b(?:not allowed|denied|invalid|mismatch)"
           r"|x-requested-with|missing (?:http )?header|header [\w-]{1,40} (?:is )?(?:missing|required)"),
-          "It wants a header that is not sent ({said}).", _HEADER, (400, 403, 419)),
-    _Rule(re.compile(r"(?i)\bip\b.{0,60}\b(?:not allowed|not in|blocked|denied)|(?:allow ?list|whitelist)"),
+          "It wants a header that is not sent ({said}).",
+          "Set {credentials}.mode: static, and the header in {credentials}.send.headers.", (400, 403, 419, 422)),
+    _Rule(re.compile(r"(?i)\bip\b.{0,60}\b(?:not allowed|not in|blocked|denied)|allow[ _-]?(?:list|ip)|whitelist"),
           "It refuses the address of this machine ({said}).", "Allow this machine at the service.", (401, 403)),
-    # Other protocols, and other forms of JSON.
-    _Rule(re.compile(r"(?i)grpc-status: "), "It speaks gRPC.", _ENDPOINT),
-    _Rule(re.compile(r"(?i)<methodResponse"), "It speaks XML-RPC.", _ENDPOINT),
-    _Rule(re.compile(r"(?i)<[\w-]+:Envelope|<Envelope|schemas\.xmlsoap\.org"), "It speaks SOAP.", _ENDPOINT),
-    _Rule(re.compile(r"(?i)graphql|must provide query string|\"locations\": ?\["), "It speaks GraphQL.", _ENDPOINT),
-    _Rule(re.compile(r"(?i)\"openapi\": ?\"3|\"swagger\": ?\"2"), "It is an OpenAPI document, of a REST API.",
+    _Rule(re.compile(r"\Aevent: ?endpoint"), "It is an MCP server already, of the revision 2024-11-05.", DIRECTLY),
+    _Rule(re.compile(r"(?i)\"openapi\": ?\"3|\"swagger\": ?\"2|swagger-ui|<redoc"),
+          "It is a REST API, described by OpenAPI.",
           "For a REST API use a program that makes tools of OpenAPI; else set {knob} to the JSON-RPC endpoint."),
     _Rule(re.compile(r"(?i)x-transmission-session-id: "),
           "It is Transmission, and wants its X-Transmission-Session-Id (HTTP 409).",
           "Log in as docs/credentials.md shows for Transmission.", (409,)),
     _Rule(re.compile(r"(?i)\"arguments\": ?\{.*\"result\": ?\"|\"result\": ?\"[^\"]*\".*\"arguments\": ?\{"),
           "It is Transmission before 4.1, which does not speak JSON-RPC.", "Update it to 4.1 or later."),
+    # Statuses alone.
+    _Rule(_ANY, "A proxy answers at {place}, but not the service behind it (HTTP {status}).",
+          "Start the service behind the proxy.", (502, 504, *range(520, 528))),  # those from 520 on are Cloudflare's
+    _Rule(_ANY, "The service is in maintenance or overloaded (HTTP {status}).", "Try again {when}.", (503,)),
+    _Rule(_ANY, "The service gets too many requests (HTTP {status}).", "Try again {when}.", (429,)),
+    _Rule(_ANY, "It does not take requests of this size (HTTP {status}).",
+          "Raise the limit for bodies of the service, or of the proxy in front of it.", (413,)),
 )  # fmt: skip
 
 
-def of_words(trouble: Trouble) -> Diagnosis | None:
-    """Return the cause that the words of the first answer tell."""
-    http = trouble.http
-    if http is None:
+def of_answer(trouble: Trouble, http: HttpFacts) -> Diagnosis | None:
+    """Return the cause that the words, or the form, of an answer to POST tell."""
+    return of_page(trouble, http) or next(_of_form(trouble, http, text_of(http)), None)
+
+
+def of_page(trouble: Trouble, http: HttpFacts) -> Diagnosis | None:
+    """Return the cause that the words of an answer tell, also of one to GET."""
+    if not http.status or (http.status < 400 and is_message(http)):
         return None
     heads = "\n".join(f"{name.lower()}: {value}" for name, value in http.headers.items())
     body, text = http.start.decode("utf-8", "replace"), text_of(http)
-    for rule in () if trouble.speaks_json_rpc and http.status < 400 else _RULES:
+    for rule in _RULES:
         found = rule.words.search(text) or rule.words.search(f"{heads} {body}".replace("\n", " "))
         if found is not None and (not rule.statuses or http.status in rule.statuses):
-            fields = {**_places(trouble), "said": quoted(text, rule.words.search(text)), "status": http.status}
+            after = http.headers.get("Retry-After", "")
+            when = f"in {after} s" if re.fullmatch(r"[0-9]{1,6}", after) else "later"
+            fields = {"said": quoted(text, rule.words.search(text)), "status": http.status, "when": when}
+            fields |= places(trouble)
             return Diagnosis(rule.cause.format(**fields), rule.next.format(**fields))
-    return next(_of_form(trouble, http, text), None)
+    return None
 
 
 def _of_form(trouble: Trouble, http: HttpFacts, text: str) -> Iterator[Diagnosis]:
@@ -87,8 +124,7 @@ def _of_form(trouble: Trouble, http: HttpFacts, text: str) -> Iterator[Diagnosis
     if coding := _CODINGS.get(http.headers.get("Content-Encoding", "").strip().lower()):
         step = "Have it compress only as the request's Accept-Encoding allows, or not at all."
         yield Diagnosis(f"It compresses with {coding}, unasked.", step)
-    if http.start.startswith(b"\xef\xbb\xbf"):
-        yield Diagnosis("It sends a byte order mark before the JSON.", "Save the service's own files without it.")
+    yield from (Diagnosis(*found) for begin, found in _BEGINNINGS.items() if http.start.startswith(begin))
     if php := _PHP.match(text):
         said = quoted(text)
         if http.status >= 500 or php[1] in ("Fatal error", "Parse error"):
@@ -107,18 +143,22 @@ def _of_form(trouble: Trouble, http: HttpFacts, text: str) -> Iterator[Diagnosis
         yield Diagnosis(f"It does not speak JSON here (HTTP {http.status}: {quoted(text)}).", step)
 
 
-def _places(trouble: Trouble) -> dict[str, str]:
+def places(trouble: Trouble) -> dict[str, str]:
     """Return the knobs and places that a rule may name."""
     knob = trouble.settings.knob
     backend_proxy = knob("backend.proxy")
-    places = {"knob": trouble.knob, "credentials": knob("backend.credentials"), "proxy": "A proxy at this address"}
-    if trouble.settings.backend.proxy is None:
+    places = {
+        "knob": trouble.knob, "credentials": knob("backend.credentials"), "proxy": "A proxy at this address",
+        "place": trouble.place, "https": shown(trouble.url.replace("http:", "https:", 1)), "tls": knob("backend.tls"),
+    }  # fmt: skip
+    proxy = urlsplit(trouble.settings.backend.proxy or "").netloc.rpartition("@")[2]  # without its password
+    if not proxy:
         step = (
             f"Set {trouble.knob} to the service itself, and {backend_proxy} to a proxy that lets this machine through."
         )
         return {**places, "proxy_step": step}
     step = f"Use a proxy that lets this machine through by its address: {backend_proxy} takes no password."
-    return {**places, "proxy": f"The proxy {trouble.proxy_place}", "proxy_step": step}
+    return {**places, "proxy": f"The proxy {proxy}", "proxy_step": step}
 
 
 def text_of(http: HttpFacts) -> str:
@@ -126,10 +166,11 @@ def text_of(http: HttpFacts) -> str:
     text = http.start.decode("utf-8", "replace")
     if "json" in http.content_type or text.lstrip()[:1] == "{":
         with suppress(ValueError):  # longer than what was kept, or broken
-            text = " ".join(_texts(jsonrpc.decode(http.start.strip()), _LEVELS))
+            text = " ".join(_texts(jsonrpc.decode(http.start.strip()), _LEVELS)) or text
     if "html" in http.content_type or "xml" in http.content_type or "<" in text[:20]:
         text = html.unescape(_TAG.sub(" ", text))
-    return re.sub(r" (?=[:.,])", "", " ".join(printable(text).split()))
+    text = re.sub(r" (?=[:.,])", "", " ".join(printable(text).split()))
+    return re.sub(r"\A(.{5,}) \1(?!\w)", r"\1", text)  # the title of a page is often its heading
 
 
 def _texts(value: Any, levels: int) -> Iterator[str]:

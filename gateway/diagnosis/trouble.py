@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import re
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -12,9 +13,8 @@ from gateway import jsonrpc
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.credentials.grants import CredentialUnavailable
 from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, OutboundError
-from gateway.http_client.tls import TlsFiles, certificate_names, fingerprint
+from gateway.http_client.tls import TlsFiles, read_certificate
 from gateway.http_client.transport import Transport
-from gateway.jsonrpc.response import parse_decoded_response
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import HttpFacts, Listing, SourceAnswer
 from gateway.settings import ServiceSettings
@@ -23,15 +23,18 @@ from gateway.text import printable
 PATHS: Final = (
     "/", "/jsonrpc", "/rpc", "/api/jsonrpc", "/api", "/json_rpc", "/mopidy/rpc", "/RPC2", "/api/v1/jsonrpc",
     "/jsonrpc.php", "/json", "/ubus", "/api_jsonrpc.php", "/v1/jsonrpc", "/json-rpc", "/api/rpc", "/server/jsonrpc",
-    "/transmission/rpc", "/api/v1",
+    "/transmission/rpc", "/api/v1", "/mcp",
 )  # fmt: skip
 """Where services have their JSON-RPC endpoint, below a host."""
 OPENAPI: Final = ("/openapi.json", "/swagger.json", "/v3/api-docs")
+_OPENAPI: Final = re.compile(rb'"(?:openapi|swagger)"\s*:\s*"[23]')
 _PATIENCE: Final = 3.0
 _MAX_BYTES: Final = 1024**2
 _ID: Final = "where"
+_NO_ANSWER: Final = HttpFacts(0, "", {}, b"")
+_Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _AT_ONCE: Final = 8
-_FIRST_BYTES: Final = 1000
+_FIRST_BYTES: Final = 65536
 _UPGRADE: Final = (
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     "Sec-WebSocket-Key: anNvbnJwYy1tY3AtZ2F0ZQ==\r\n"
@@ -89,24 +92,25 @@ class Trouble:
         return urlsplit(self.url).netloc
 
     @property
-    def proxy_place(self) -> str:
-        """Return host and port of ``backend.proxy``, without its password."""
-        return urlsplit(self.settings.backend.proxy or "").netloc.rpartition("@")[2]
-
-    @property
     def calls(self) -> tuple[Step, ...]:
         """Return the steps that are JSON-RPC calls, or all where none is: other addresses may behave otherwise."""
         return tuple(step for step in self.steps if not step.question.startswith("GET ")) or self.steps
 
     @property
-    def http(self) -> HttpFacts | None:
-        """Return the first HTTP answer to a call."""
-        return next((step.answer.http for step in self.calls if step.answer.http is not None), None)
+    def http(self) -> HttpFacts:
+        """Return the first HTTP answer to a call, with the status 0 where there is none."""
+        return next((step.answer.http for step in self.calls if step.answer.http is not None), _NO_ANSWER)
+
+    @property
+    def shown_by_get(self) -> HttpFacts:
+        """Return the answer to a GET of the address, with the status 0 where there is none."""
+        get = f"GET {urlsplit(self.url).path or '/'}"
+        return next((step.answer.http for step in self.steps if step.question == get and step.answer.http), _NO_ANSWER)
 
     @property
     def speaks_json_rpc(self) -> bool:
         """Return whether an answer has a member of JSON-RPC's: other services answer {"error": "not found"}, too."""
-        return any(_is_message(step.answer.http) for step in self.calls)
+        return any(step.answer.http and is_message(step.answer.http) for step in self.calls)
 
     def clean(self, found: Diagnosis) -> Diagnosis:
         """Return the diagnosis without secrets, which a service may quote, and safe to print."""
@@ -115,20 +119,14 @@ class Trouble:
         return Diagnosis(cause, step, found.in_file)
 
 
-def _is_message(http: HttpFacts | None) -> bool:
-    if http is None:
-        return False
+def is_message(http: HttpFacts) -> bool:
+    """Return whether an answer has the members of a response of JSON-RPC 1.0 or 2.0."""
     try:
-        return has_json_rpc(jsonrpc.decode(http.start.strip()))
+        value = jsonrpc.decode(http.start.strip())
     except ValueError:  # longer than what was kept
         return b'"jsonrpc"' in http.start
-
-
-def has_json_rpc(value: Any) -> bool:
-    """Return whether a value has the members of a response of JSON-RPC 1.0 or 2.0."""
-    return isinstance(value, dict) and (
-        "jsonrpc" in value or ("id" in value and bool({"result", "error"} & value.keys()))
-    )
+    names = value.keys() if isinstance(value, dict) else set()
+    return "jsonrpc" in names or ("id" in names and not names.isdisjoint(("result", "error")))
 
 
 class Elsewhere:
@@ -150,23 +148,22 @@ class Elsewhere:
             return False
         return True
 
-    async def find_endpoint(self, url: str) -> str | None:
-        """Return the address of the first JSON-RPC endpoint at a usual path, with or without a slash at its end."""
+    async def usual_paths(self, url: str) -> list[tuple[str, HttpFacts]]:
+        """Return what answers at the other usual paths, with or without a slash at their end."""
         parts = urlsplit(url)
         own = parts.path.rstrip("/")
         paths = [path for path in (own, f"{own}/", *PATHS, *(f"{path}/" for path in PATHS[1:5])) if path != parts.path]
         asked = [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths) if path]
-        found = await asyncio.gather(*map(self._is_endpoint, asked))
-        return next((url for url, is_one in zip(asked, found, strict=True) if is_one), None)
+        answers = await asyncio.gather(*map(self._facts, asked))
+        return list(zip(asked, answers, strict=True))
 
-    async def _is_endpoint(self, url: str) -> bool:
+    async def _facts(self, url: str, verb: str = "POST") -> HttpFacts:
         try:
             async with self._at_once:
-                value = jsonrpc.decode((await self._ask(url)).body.strip())
-            parse_decoded_response(value, _ID)
-        except (OutboundError, ValueError):
-            return False
-        return has_json_rpc(value)
+                answer = await self._ask(url, verb=verb)
+        except OutboundError:
+            return _NO_ANSWER
+        return HttpFacts(answer.status, answer.content_type, answer.headers, bytes(answer.body[:_FIRST_BYTES]))
 
     async def result(self, url: str, method: str, params: Any = None) -> Any:
         """Return the result of a method, None where there is none. As an event stream, too, as MCP servers answer."""
@@ -179,16 +176,9 @@ class Elsewhere:
 
     async def openapi(self, url: str) -> str | None:
         """Return the address of an OpenAPI document beside a URL."""
-        for path in OPENAPI:
-            address = urljoin(url, path)
-            try:
-                answer = await self._outbound.request("GET", address, b"", {}, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
-                document = jsonrpc.decode(answer.body)
-            except (OutboundError, ValueError):
-                continue
-            if isinstance(document, dict) and ("openapi" in document or "swagger" in document):
-                return address
-        return None
+        addresses = [urljoin(url, path) for path in OPENAPI]
+        pages = [await self._facts(address, "GET") for address in addresses]
+        return next((at for at, page in zip(addresses, pages, strict=True) if _OPENAPI.search(page.start)), None)
 
     async def opens_websocket(self, url: str) -> bool:
         """Return whether a WebSocket is opened at an address (RFC 6455 §4.1)."""
@@ -196,37 +186,41 @@ class Elsewhere:
         ask = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\n{_UPGRADE}\r\n"
         return (await self.first_bytes(url, ask.encode("ascii", "replace"))).startswith(b"HTTP/1.1 101")
 
-    async def first_bytes(self, url: str, ask: bytes = _POST) -> bytes:
-        """Return the first bytes that a server sends on a connection of their own, whatever it speaks."""
-        parts = urlsplit(url)
-        tls = await asyncio.to_thread(self._tls.context) if parts.scheme == "https" else None
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                port = parts.port or (443 if tls else 80)
-                reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
-                with contextlib.closing(writer):
-                    writer.write(ask)
-                    return await reader.read(_FIRST_BYTES)
-        except (OSError, TimeoutError):
-            return b""
+    async def first_bytes(self, url: str, ask: bytes = _POST, *, plain: bool = False) -> bytes:
+        """Return the first bytes that a server sends, whatever it speaks. ``plain`` leaves out the TLS of https."""
+        tls = await asyncio.to_thread(self._tls.context) if url.startswith("https:") and not plain else None
+        with contextlib.suppress(OSError, TimeoutError):
+            async with _connection(url, tls, self._tls.server_name) as (reader, writer):
+                writer.write(ask)
+                return await reader.read(_FIRST_BYTES)
+        return b""
 
-    async def certificate(self, url: str) -> tuple[list[str], str]:
-        """Return the names of a server's certificate, valid or not, and its SHA-256, which is "" without one."""
-        parts = urlsplit(url)
-        blind = ssl.create_default_context()
-        blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                _, writer = await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=blind)
-                with contextlib.closing(writer):
-                    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        except (OSError, TimeoutError):
-            return [], ""
-        return certificate_names(shown), fingerprint(shown)
+    async def _ask(self, url: str, method: str = "rpc.discover", params: Any = None, verb: str = "POST") -> Answer:
+        question = jsonrpc.request_bytes(_ID, method, params) if verb == "POST" else b""
+        return await self._outbound.request(verb, url, question, _ACCEPT, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
 
-    async def _ask(self, url: str, method: str = "rpc.discover", params: Any = None) -> Answer:
-        question = jsonrpc.request_bytes(_ID, method, params)
-        return await self._outbound.request("POST", url, question, _ACCEPT, timeout=_PATIENCE, max_bytes=_MAX_BYTES)
+
+async def certificate_of(url: str) -> tuple[list[str], str, str]:
+    """Return names, SHA-256 and end of a server's certificate, valid or not, as ``read_certificate`` does."""
+    blind = ssl.create_default_context()
+    blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with _connection(url, blind) as (_, writer):
+            return read_certificate(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+    except (OSError, TimeoutError, ValueError):
+        return [], "", ""
+
+
+@contextlib.asynccontextmanager
+async def _connection(url: str, tls: ssl.SSLContext | None, name: str | None = None) -> AsyncIterator[_Streams]:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    async with asyncio.timeout(_PATIENCE):
+        reader, writer = await asyncio.open_connection(
+            parts.hostname, port, ssl=tls, server_hostname=name if tls else None
+        )
+        with contextlib.closing(writer):
+            yield reader, writer
 
 
 Question: TypeAlias = Callable[[Elsewhere], Awaitable[Diagnosis | None]]

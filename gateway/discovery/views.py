@@ -172,6 +172,7 @@ class ViewState:
     serves_fallback: bool = False
     failure: Exception | None = None
     failure_reason: str = ""
+    last_remedy: str = ""
     refusal: ListingRefusal | None = None
     refresh_task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -229,8 +230,9 @@ class ViewState:
         """Record a refresh that failed, from ``began`` to ``now``, and when the next may start. The catalog stays.
         ``known`` may have the ``cause`` and what to do ``next``. The same failure is logged once, and then rarely."""
         self.failure = failure.with_traceback(None)  # its frames hold the credential
-        reason = "; ".join(steps)
-        is_new, self.failure_reason = reason != self.failure_reason or not self.failures, reason
+        self.failure_reason = "; ".join(steps)
+        remedy = known.get("next", self.failure_reason)  # of one failure the steps may differ each time
+        is_new, self.last_remedy = remedy != self.last_remedy or not self.failures, remedy
         self.refusal = None
         self.failures += 1
         away = isinstance(failure, NoListing) and failure.away

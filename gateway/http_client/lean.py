@@ -117,7 +117,7 @@ class LeanTransport:
         deadline = now + timeout
         origin = target.origin
         while True:
-            connection = origin.take(now) or await self._connect(origin, deadline, timeout)
+            connection = origin.take(now) or await self._connect(origin, deadline)
             try:
                 answer = await connection.begin(message, deadline, timeout, max_bytes)
             except response.EndedUnsent:
@@ -151,7 +151,7 @@ class LeanTransport:
         head = f"{method} {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n{_lines(usual)}"
         return _Target(origin, head)
 
-    async def _connect(self, origin: _Origin, deadline: float, timeout: float) -> LeanConnection:
+    async def _connect(self, origin: _Origin, deadline: float) -> LeanConnection:
         """Return a new connection. Raises :class:`ConnectFailed` or :class:`NoConnection`."""
         if self._is_closed:
             raise ConnectFailed("the gateway has closed its connections")
@@ -162,7 +162,7 @@ class LeanTransport:
         except TimeoutError:
             if limit < deadline:
                 raise ConnectFailed("no connection in time") from None
-            raise response.NoConnection(f"no free connection within {timeout:g} s") from None
+            raise response.NoConnection(f"no {'TLS' if origin.tls else 'TCP'} connection in time") from None
         except ssl.SSLCertVerificationError as error:
             raise ConnectFailed(certificate_reason(error, self._tls)) from error
         except ssl.SSLError as error:

@@ -5,6 +5,7 @@ import hashlib
 import re
 import ssl
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -73,26 +74,23 @@ class TlsFiles:
         return context
 
 
+def read_certificate(der: bytes) -> tuple[list[str], str, str]:
+    """Return at most eight names of a certificate (DER; its SANs, else its common name), its SHA-256, and "expired on
+    2026-01-31" once it has. Raises :class:`ValueError`."""
+    found = x509.load_der_x509_certificate(der)
+    try:
+        alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        addresses = map(str, alternatives.get_values_for_type(x509.IPAddress))
+        names = [*alternatives.get_values_for_type(x509.DNSName), *addresses]
+    except (x509.ExtensionNotFound, ValueError):
+        names = [str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    end = found.not_valid_after_utc
+    return names[:8], fingerprint(der), f"expired on {end:%Y-%m-%d}" if end < datetime.now(UTC) else ""
+
+
 def fingerprint(certificate: bytes) -> str:
     """Return the SHA-256 of a certificate (DER), as people compare it."""
     return hashlib.sha256(certificate).digest().hex(":").upper()
-
-
-def certificate_names(certificate: bytes) -> list[str]:
-    """Return the names that a certificate (DER) is for: its SANs, else its common name, at most eight."""
-    try:
-        found = x509.load_der_x509_certificate(certificate)
-    except ValueError:
-        return []
-    try:
-        alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        names = [
-            *alternatives.get_values_for_type(x509.DNSName),
-            *map(str, alternatives.get_values_for_type(x509.IPAddress)),
-        ]
-    except (x509.ExtensionNotFound, ValueError):
-        names = [str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    return names[:8]
 
 
 def certificate_reason(error: Exception, tls: TlsFiles) -> str:

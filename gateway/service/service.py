@@ -181,11 +181,11 @@ class Service(Resource):
         return TokenClient(issuers.outbound(), section, issuers.token_endpoint(section), self._endpoint)
 
     def _discovery(self, callers_own: bool) -> Discovery:
-        backend = self.settings.backend
-        leading = backend.credentials.send is not None and bool(backend.credentials.send.params)
+        backend, send = self.settings.backend, self.settings.backend.credentials.send
+        sent = {"leading_params": bool(send.params), "named_arguments": bool(send.arguments)} if send else {}
         discovery = Discovery(
             self.shared_listing.fetch_listing,
-            build.Builder(backend.params, self.learned.validators, pins=self.files.pins, leading_params=leading),
+            build.Builder(backend.params, self.learned.validators, self.files.pins, **sent),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # for one under way, and then for its own

@@ -42,10 +42,12 @@ class Document(Section):
     """A structured value that counts as one knob: its members mean nothing alone, or few set them."""
 
 
-def _bracketed(url: str) -> str:
-    """Return an IPv6 address and its port as a URL has them, where the text is nothing else; else an example."""
-    found = re.match(r"(https?)://([0-9A-Fa-f:]{2,39}):(\d{1,5})(?:/|$)", url)
-    return f"{found[1]}://[{found[2]}]:{found[3]}/" if found else "http://[::1]:8000/"
+def _mend(url: str) -> str:
+    """Return what is wrong with host or port of a URL. Quotes an IPv6 address alone: all else may be a password."""
+    found = re.match(r"(https?)://([0-9A-Fa-f:.]*?[^:/](?:%\w+)?)(:\d{2,5})?(?:/|$)", url)
+    if found and found[2].count(":") > 1:
+        return f"an IPv6 address needs brackets: {found[1]}://[{found[2]}]{found[3] or ''}/"
+    return "an IPv6 address needs brackets: http://[::1]:8000/" if "[" in url else "its port is a number up to 65535"
 
 
 def http_url(url: str) -> str:
@@ -55,7 +57,7 @@ def http_url(url: str) -> str:
         _ = parts.port
     except ValueError:
         # The library's text would quote a part of the URL, which may be a password.
-        raise ValueError(f"is not a URL; an IPv6 address needs brackets: {_bracketed(url)}") from None
+        raise ValueError(f"is not a URL; {_mend(url)}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL" + _scheme_hint(url, parts.scheme))
     if parts.username is not None or parts.password is not None:
@@ -71,6 +73,8 @@ HttpUrl = Annotated[str, AfterValidator(http_url)]
 
 def _scheme_hint(url: str, scheme: str) -> str:
     """Return what to add for an address of a kind that other programs accept."""
+    if url[:1] in "\"'\u201c\u2018`<":
+        return ", without quotes around it"
     kinds = {"ws": "a WebSocket", "wss": "a WebSocket", "unix": "a Unix socket", "tcp": "a TCP socket"}
     if kind := kinds.get(scheme, "a Unix socket" if url.startswith("/") else ""):
         return f"; {kind} cannot be reached yet: give the service's HTTP address"

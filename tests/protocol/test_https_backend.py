@@ -24,6 +24,7 @@ from gateway.http_client.tls import TlsFiles, fingerprint
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
+from tests.program import run, settings
 from tests.tls import HOST, Authority
 
 NOT_TRUSTED = "its TLS certificate is not trusted; if its CA is your own, name that in backend.tls.ca_file"
@@ -185,6 +186,15 @@ async def test_an_appliance_is_reached_by_the_name_or_the_fingerprint_of_its_cer
             knobs.append(f"backend.proxy={await stack.enter_async_context(connect_proxy())}")
         gateway = await stack.enter_async_context(front(backend.url, *knobs))
         assert (await gateway.call("modern", "add", {"a": 1, "b": 2})).value == {"sum": 3}
+
+
+@pytest.mark.parametrize("expired", [True, False])
+async def test_check_remarks_that_a_pinned_certificate_has_expired(ours: Authority, expired: bool) -> None:
+    context = ours.server("fortigate", expired=expired)
+    async with ScriptedBackend([ADD], tls=context) as backend:
+        ran = await run("check", *settings(backend.url, f"backend.tls.fingerprint={pin_of(context)}"))
+    assert ran.code == 0
+    assert ("backend.tls.fingerprint: this certificate has expired on 20" in ran.said) == expired
 
 
 @pytest.mark.parametrize("proxied", [False, True], ids=["direct", "through a proxy"])

@@ -265,6 +265,36 @@ async def test_zabbix_gets_its_token_as_a_member_and_says_in_words_that_it_ended
     assert all("auth" not in one.json for one in logins), "the login of Zabbix refuses the member"
 
 
+async def test_fortimanager_gets_the_session_that_stands_beside_its_result(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    (tmp_path / "fortimanager.yaml").write_text("methods: {get: {structure: by-position, params: {request: {}}}}")
+    backend.on("exec", Body(b'{"id":1,"result":[{"status":{"code":0,"message":"OK"}}],"session":"nT1+s/c=="}'))
+    backend.on("get", result([{"data": [], "status": {"code": 0, "message": "OK"}}]))
+    file = preset(tmp_path, "FortiManager", backend.url, PASSWORD)
+    file.write_text("\n".join(line for line in file.read_text().splitlines() if "fingerprint" not in line))
+    async with front(backend.url, file=file) as gateway:
+        assert not (await gateway.call("modern", "get", {"request": {"url": "/dvmdb/device"}})).failed
+    assert sent(backend, "exec").params[0]["data"] == {"user": "gateway", "passwd": PASSWORD}
+    assert (sent(backend, "get").json["session"], sent(backend, "get").params) == (
+        "nT1+s/c==",
+        [{"url": "/dvmdb/device"}],
+    )
+
+
+async def test_homematic_gets_named_params_for_methods_with_a_name_alone(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    backend.on("rpc.discover", error(-32601, "Method not found"))
+    backend.on("system.listMethods", result(["Interface.getParamset"]))
+    backend.on("Session.login", result("aU3xKvF0rd"))
+    backend.on("Interface.getParamset", result({"LEVEL": 1}))
+    named = {"address": "JEQ0000001:1"}
+    async with front(backend.url, file=preset(tmp_path, "HomeMatic", backend.url, PASSWORD)) as gateway:
+        assert (await gateway.call("modern", "Interface_getParamset", named)).value == {"LEVEL": 1}
+    assert sent(backend, "Interface.getParamset").params == {**named, "_session_id_": "aU3xKvF0rd"}
+
+
 @dataclass(frozen=True)
 class InTurnOf:
     """Answer with one result after the other."""

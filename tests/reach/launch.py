@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Final
 
-from tests.services.process import Service, ServiceMissing, require_node, require_program
+from tests.services.process import Service, ServiceMissing, require_module, require_node, require_program
 
 HERE: Final = Path(__file__).parent
 APPS: Final = HERE / "apps"
 PYTHON: Final = HERE / "python" / ".venv" / "bin" / "python"
 NODE_MODULES: Final = HERE / "node" / "node_modules"
+ZABBIX: Final = "/usr/share/zabbix/api_jsonrpc.php"
+ZABBIX_SQL: Final = "/usr/share/zabbix-server-pgsql/schema.sql.gz"
+ZABBIX_PACKAGES: Final = "zabbix-frontend-php zabbix-server-pgsql"
 KODI: Final = "/usr/lib/x86_64-linux-gnu/kodi/kodi.bin"
 
 _KAMAILIO: Final = r"""#!KAMAILIO
@@ -101,6 +105,46 @@ def kodi() -> Service:
         f"HOME=$PWD TMPDIR=$PWD exec {screen} -a -s '-screen 0 320x240x24 -nolisten tcp' {KODI} --windowing=x11"
     )
     return Service("kodi", lambda port: ["sh", "-c", script, str(port)], "/jsonrpc")
+
+
+def zabbix() -> Service:
+    """Debian's Zabbix frontend on a PostgreSQL of its own: no listing; ``auth`` in each message."""
+    for program, package in {"php": "php-cli php-pgsql", "psql": "postgresql", "runuser": "util-linux"}.items():
+        require_program(program, package)
+    if not (Path(ZABBIX).exists() and Path(ZABBIX_SQL).exists()):
+        raise ServiceMissing(f"{ZABBIX} or {ZABBIX_SQL} is missing: apt-get install {ZABBIX_PACKAGES}")
+    return _own("zabbix", "/api_jsonrpc.php")
+
+
+def fortimanager() -> Service:
+    """A stand-in for FortiManager, over https with a certificate of its own."""
+    return _own("fortimanager", "/jsonrpc", "https")
+
+
+def mcp_server() -> Service:
+    """PyPI mcp: what needs no gateway. Its address is given as host and port alone."""
+    require_module("mcp", "mcp")
+    return _own("mcp_server", "/")
+
+
+def transmission() -> Service:
+    """Debian's transmission-daemon 3.00, which speaks a protocol of its own, as host and port alone."""
+    program = require_program("transmission-daemon", "transmission-daemon")
+    options = [
+        "--foreground",
+        "--config-dir=.",
+        "--rpc-bind-address=127.0.0.1",
+        "--no-portmap",
+        "--no-dht",
+        "--no-auth",
+    ]
+    return Service("transmission", lambda port: [program, *options, f"--port={port}"])
+
+
+def _own(name: str, path: str, scheme: str = "http") -> Service:
+    """Return a program of ``apps`` that runs with the project's Python."""
+    command = [sys.executable, str(APPS / f"{name}.py"), "--port"]
+    return Service(name, lambda port: [*command, str(port)], path, scheme)
 
 
 def _app(name: str, path: str, *options: str) -> Service:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -10,8 +11,10 @@ from tests.front import SURFACES, Front, front
 from tests.program import run, settings
 from tests.reach.rows import Call, Row
 
-Class: TypeAlias = Literal["URL alone", "one hint", "file", "no"]
-CLASSES: Final[tuple[Class, ...]] = ("URL alone", "one hint", "file", "no")
+Class: TypeAlias = Literal["URL alone", "one hint", "file", "appliance", "mistake", "no"]
+CLASSES: Final[tuple[Class, ...]] = ("URL alone", "one hint", "file", "appliance", "mistake", "no")
+NOT_COUNTED: Final[tuple[Class, ...]] = ("appliance", "mistake")
+"""In the shares."""
 _TYPES: Final = frozenset(("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"))
 _FAULTS_SHOWN: Final = 3
 
@@ -40,15 +43,32 @@ class Measured:
 async def measure(row: Row) -> Measured:
     """Start the service, measure it, and stop it. Raise ServiceMissing, ServiceFailed."""
     with row.start() as service:
-        said = ""
+        if row.told:
+            return await _told(row, service.url)
+        said, pinned = "", await _pin(service.url) if row.pinned else ()
         for kind, more in _attempts(row):
             if kind == "one hint" and row.hint is not None and row.hint.said not in said:
                 return Measured(row.service, row.version(), "no", faults=(f"check does not say {row.hint.said!r}",))
-            ran = await run("check", *settings(service.url, *row.credentials, *more))
+            known = (*row.credentials, *pinned, *more)
+            ran = await run("check", *settings(service.url, *known))
             said = " ".join(ran.said.split())
             if ran.code == 0:
-                return await _called(row, kind, service.url, (*row.credentials, *more))
+                return await _called(row, "appliance" if row.appliance else kind, service.url, known)
     return Measured(row.service, row.version(), "no", faults=(said,))
+
+
+async def _told(row: Row, url: str) -> Measured:
+    """Return whether `check` says what a mistake is, and what to do."""
+    said = " ".join((await run("check", *settings(url))).said.split())
+    lacking = [words for words in row.told if words not in said.partition("cause ")[2]]
+    faults = tuple(f"check does not say {words!r}: {said}" for words in lacking)
+    return Measured(row.service, row.version(), "mistake", right=0 if lacking else 1, made=1, faults=faults)
+
+
+async def _pin(url: str) -> tuple[str, ...]:
+    """Return the knob that pins a certificate, as `check` prints it."""
+    found = re.search(r"backend\.tls\.fingerprint: ([0-9A-F:]{95})", (await run("check", *settings(url))).said)
+    return () if found is None else (f"backend.tls.fingerprint={found[1]}",)
 
 
 def _attempts(row: Row) -> Iterator[tuple[Class, tuple[str, ...]]]:

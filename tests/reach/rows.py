@@ -38,7 +38,9 @@ class Hint(NamedTuple):
 @dataclass(frozen=True)
 class Row:
     """Hold a service. ``credentials`` are settings that only prove who asks, so they are no hint. ``hint`` follows
-    `check`, ``file`` is a methods file written by hand: each is tried only where what is simpler gives no listing."""
+    `check`, ``file`` is a methods file written by hand: each is tried only where what is simpler gives no listing.
+    An ``appliance`` lists nothing to anybody. ``pinned`` adds the fingerprint of its certificate, which `check` prints.
+    ``told`` is what cause and next step must have where no call can be made, since the service is a mistake."""
 
     service: str
     version: Callable[[], str]
@@ -47,6 +49,9 @@ class Row:
     credentials: tuple[str, ...] = ()
     hint: Hint | None = None
     file: Path | None = field(default=None)
+    appliance: bool = False
+    pinned: bool = False
+    told: tuple[str, ...] = ()
 
 
 def equals(value: Any) -> Test:

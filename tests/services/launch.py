@@ -74,9 +74,9 @@ def electrum() -> Service:
     return Service("electrum", lambda port: ["sh", "-c", f"{script}exec {base} daemon", str(port)], "/")
 
 
-def i2pd(pem: Path) -> Service:
-    """Debian's i2pd, password ``sesame-0pens``, over https with the key and the certificate in ``pem``. It is alone in
-    its network, and lists nothing."""
+def i2pd(pem: Path | None = None) -> Service:
+    """Debian's i2pd, password ``sesame-0pens``, over https with the key and the certificate in ``pem``, else with those
+    that it makes. It is alone in its network, and lists nothing."""
     program = require_program("i2pd", "i2pd")
     off = [f"--{part}.enabled=0" for part in ("http", "httpproxy", "socksproxy", "sam", "ssu2", "addressbook")]
     nowhere = "http://127.0.0.1:1/"
@@ -98,7 +98,7 @@ def i2pd(pem: Path) -> Service:
         *alone,
         *control,
     ]
-    keys = [f"--i2pcontrol.cert={pem}", f"--i2pcontrol.key={pem}"]
+    keys = [f"--i2pcontrol.cert={pem}", f"--i2pcontrol.key={pem}"] if pem else []
     return Service("i2pd", lambda port: [*command, *keys, f"--i2pcontrol.port={port}"], scheme="https")
 
 

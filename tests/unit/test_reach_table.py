@@ -17,8 +17,8 @@ from gateway.model import Listing, Method, Parameter, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.reach.__main__ import PAGE, written
+from tests.reach.appliances import ALL
 from tests.reach.measure import CLASSES, Measured, count_types
-from tests.reach.rows import ROWS
 from tests.reach.table import BEGIN, END, missed, summary, table, with_table
 
 GOOD: Final = Measured("good (PyPI)", "1", "URL alone", tools=2, typed=3, arguments=4, right=6, made=6)
@@ -66,6 +66,13 @@ def test_each_missed_target_is_said(rows: list[Measured], said: str) -> None:
     assert said in sentence
 
 
+def test_appliances_and_mistakes_have_to_be_right_and_do_not_count_in_the_shares() -> None:
+    appliance, mistake = replace(GOOD, kind="appliance", service="box"), replace(GOOD, kind="mistake", typed=0)
+    assert list(missed([GOOD] * 16 + [appliance, mistake] * 9)) == []
+    assert list(missed([GOOD] * 16 + [replace(appliance, right=5)])) == ["box: 5 of 6 calls right"]
+    assert list(missed([GOOD] * 15 + [appliance] * 9)) == ["15 services, and not at least 16"]
+
+
 def test_a_new_table_takes_the_place_of_the_old_one_and_of_nothing_else() -> None:
     page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
     once = with_table(page, table([GOOD]))
@@ -91,7 +98,7 @@ def test_the_page_stays_as_it_is_where_a_target_is_missed(tmp_path: Path, capsys
 def test_the_page_shows_every_service_that_is_measured_and_meets_the_targets() -> None:
     shown = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
     rows = [Measured(name, version, kind, *map(int, numbers)) for name, version, kind, *numbers in ROW.findall(shown)]
-    assert [row.service for row in rows] == [row.service for row in ROWS]
+    assert [row.service for row in rows] == [row.service for row in ALL]
     assert {row.kind for row in rows} <= set(CLASSES)
     assert list(missed(rows)) == []
     assert shown.strip() == table(rows)

@@ -48,12 +48,13 @@ Talking: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awai
 @dataclass(frozen=True)
 class Http:
     """A server that answers so. ``socket`` opens WebSockets for a GET that asks for one. With ``names`` it has TLS, and
-    a certificate for them; ``expired`` is that."""
+    a certificate for them; ``expired`` is that. It lets in ``clients`` of the authority alone, where that is set."""
 
     answer: Answering
     socket: bool = False
     names: tuple[str, ...] = ()
     expired: bool = False
+    clients: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ async def standing(stand_in: StandIn, authority: Authority) -> AsyncIterator[int
         return
     runner = web.ServerRunner(web.Server(_handler(stand_in)), shutdown_timeout=0.1)
     await runner.setup()
-    tls = authority.server(*stand_in.names, expired=stand_in.expired) if stand_in.names else None
+    tls = None
+    if stand_in.names:
+        clients_of = authority if stand_in.clients else None
+        tls = authority.server(*stand_in.names, expired=stand_in.expired, clients_of=clients_of)
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     try:
         yield runner.addresses[0][1]

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.mistakes.commands import run_all
-from tests.mistakes.contact import addresses, in_front, other_protocols
+from tests.mistakes.contact import addresses, in_front, other_protocols, unread, unread_wires
 from tests.mistakes.contact.row import Contact
 from tests.mistakes.contact.stand_ins import standing
 from tests.mistakes.mistake import Told
 from tests.tls import Authority
 
-ROWS: Final[tuple[Contact, ...]] = (*other_protocols.ROWS, *in_front.ROWS, *addresses.ROWS)
+ROWS: Final[tuple[Contact, ...]] = (
+    *other_protocols.ROWS, *in_front.ROWS, *addresses.ROWS, *unread.ROWS, *unread_wires.ROWS
+)  # fmt: skip
 PAGE: Final = Path(__file__).parents[3] / "docs" / "first-contact.md"
 MOST_MISLEAD: Final = 4
 LEAST_REMEDIES: Final = 85
