@@ -43,7 +43,9 @@ async def test_the_pages_show_a_group_as_they_show_a_service() -> None:
 
 
 async def test_search_on_the_page_of_a_large_group_is_told() -> None:
-    async with grouped(services={"crm": [Rpc(f"m{number}") for number in range(201)]}) as it:
+    async with grouped(
+        "groups.all.catalog.search={above: 1000}", services={"crm": [Rpc(f"m{number}") for number in range(201)]}
+    ) as it:
         assert "Clients list two tools" in plain(await it.client().get("/"))
 
 
