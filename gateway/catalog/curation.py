@@ -304,7 +304,7 @@ _REMARKS: Final[tuple[tuple[Callable[[Tool, CatalogSettings], Any], str], ...]] 
         "the listing's output schema is unusable and not published",
     ),
     (
-        lambda tool, _: tool.shown_input is not None,
+        lambda tool, _: tool.drops_defaults,
         "defaults that their own schema refuses are not published; the service may use them",
     ),
     (

@@ -59,7 +59,7 @@ _NOT_PINNED: Final = frozenset((
     # derived from pinned fields, and the key of a pin
     "order", "spread_argument", "gap_values", "declares_parameters", "own_names", "headers", "binding", "method",
     # no model reads these
-    "meta", "input_check", "output_check", "shown_input",
+    "meta", "input_check", "output_check", "shown_input", "drops_defaults",
     # learned from the backend
     "form",
 ))  # fmt: skip

@@ -97,6 +97,9 @@ CLOSED: Final = {"additionalProperties": False}
 """Keyword that makes a schema of all arguments refuse others."""
 
 _NEAR: Final = 4
+_ON_PARAMS: Final = (
+    "Where a tool takes params alone, they are the parameters of its method: by position a list, by name an object."
+)
 
 Demand: TypeAlias = tuple[bool, frozenset[str]]
 """Demands of a tool on its caller: whether it is open to callers without a token, and the scopes that it needs."""
@@ -108,7 +111,8 @@ class Tool:
 
     ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12. Where they lack values that may not
     be published, ``input_check`` and ``output_check`` are the complete schemas to check against.
-    ``shown_input`` is ``input_schema`` without defaults that it refuses, where it has such.
+    ``shown_input`` is what models see of ``input_schema``, where it is shorter: it accepts the same arguments.
+    ``drops_defaults`` says that it lacks defaults that ``input_schema`` refuses.
     A ``closed`` tool refuses arguments that ``input_schema`` does not name, although the schema does not say so: some
     LLM APIs refuse a schema with ``additionalProperties``.
 
@@ -127,6 +131,7 @@ class Tool:
     output_schema: Schema | None = None
     input_check: JsonObject | None = None
     shown_input: JsonObject | None = None
+    drops_defaults: bool = False
     output_check: JsonObject | None = None
     annotations: JsonObject = field(default_factory=dict)
     meta: JsonObject = field(default_factory=dict)
@@ -240,6 +245,11 @@ class Catalog:
     def digest(self) -> str:
         """Return a text that two catalogs share only if they offer the same tools."""
         return hashlib.sha256("".join(tool.digest for tool in self.tools).encode()).hexdigest()
+
+    @cached_property
+    def hints(self) -> tuple[str, ...]:
+        """Return what a model should know of several of its tools, and is said once."""
+        return (_ON_PARAMS,) if any(tool.binding.spread_argument for tool in self.tools) else ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
