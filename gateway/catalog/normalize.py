@@ -84,6 +84,7 @@ def build_tool(
         returns_blocks="blocks" in override.mcp,
         input_required="input_required" in override.mcp,
         confirm=_needs_confirmation(annotations, override),
+        coerces=annotations.get("readOnlyHint") is True if override.coerce is None else override.coerce,
         limit=override.limit,
         binding=_binding(method, structure, whole, renamed, defaults, override, policy),
     )

@@ -118,8 +118,8 @@ class Tool:
 
     ``name`` is MCP's; ``names`` has others by style. ``requires`` are client capabilities without which the tool cannot
     be called. ``returns_blocks`` says that its results are MCP content already, ``input_required`` that it may ask the
-    client for more input, ``confirm`` that a person has to agree to each call. ``limit`` is the rate at which each
-    caller may call it, such as ``10/minute``.
+    client for more input, ``confirm`` that a person has to agree to each call, ``coerces`` that a text may become the
+    value that it spells. ``limit`` is the rate at which each caller may call it, such as ``10/minute``.
     """
 
     name: str
@@ -143,6 +143,7 @@ class Tool:
     input_required: bool = False
     confirm: bool = False
     closed: bool = False
+    coerces: bool = False
     limit: str | None = None
     names: Mapping[NameStyle, str] = field(default_factory=dict)
 

@@ -15,7 +15,6 @@ from cachetools import FIFOCache, LRUCache
 
 from gateway import jsonrpc
 from gateway.jsonrpc import pointer_of
-from gateway.model import Tool
 from gateway.model.schema_keywords import DEFINITIONS
 from gateway.schema import patterns
 from gateway.schema.bundling import DIALECT, UnsoundSchema
@@ -37,6 +36,8 @@ MAX_EXPLAINED: Final = 1_000
 """The same where errors are collected, times what those of one subschema cost. About 13 µs each."""
 MAX_EXPLAINED_CHOICES: Final = 600
 """The same where errors hold the errors of alternatives. Up to 80 µs each."""
+MAX_LOOKED_AT: Final = 20_000
+"""Maximum subschemas that our own code goes through for one value. About 2 µs each."""
 MAX_STEPS: Final = 350_000_000
 """Characters times bytes of compiled expressions in one check. About 0.15 ns each."""
 _NARROW: Final = 4
@@ -98,6 +99,11 @@ class Validator:
         if size.values * self._cost.breadth > MAX_EXPLAINED or size.characters > _MAX_QUOTED:
             return set(range(len(values)))
         return {error.instance_path[0] for error in self._engine_for(size).iter_errors(values)}
+
+    def explains(self, value: Any) -> bool:
+        """Return whether it takes a bounded time to look at each part of a value beside each schema that applies."""
+        most = MAX_LOOKED_AT // max(self._cost.breadth, 1)
+        return size_of(value, most).values <= most
 
     def _is_valid(self, value: Any) -> bool:
         if self._takes_small and is_small(value):  # to weigh it would cost more than the check
@@ -199,24 +205,6 @@ def _fits(pattern: str, size: int) -> bool:
     except ValueError:
         return False
     return True
-
-
-def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
-    """Return arguments that the tool's check accepts, without the nulls of optional arguments that refuse null: agent
-    frameworks send null for what the model left out (CrewAI, strict modes of LLM APIs). Return them as they came where
-    the check accepts them, or refuses them all the same."""
-    schema = tool.checked_schema
-    validator = validators.compile_tool(tool.digest, schema)
-    if validator.is_valid(arguments):
-        return arguments
-    properties, required = schema.get("properties", {}), schema.get("required", ())
-    alone = validators.compile_alone(schema)
-    repaired = {
-        name: value
-        for name, value in arguments.items()
-        if value is not None or name in required or name not in properties or alone.is_valid({name: None})
-    }
-    return repaired if validator.is_valid(repaired) else arguments
 
 
 def describe_fault(error: Any, schema: Mapping[str, Any], most: int = MAX_FAULT) -> str:

@@ -95,6 +95,11 @@ class ToolOverride(Section):
         "Ask the user through the client before each call. destructive: only where the tool is published with "
         "destructiveHint: true. Under the pattern * this applies to all tools.",
     )
+    coerce: bool | None = knob(
+        None,
+        "Send the value that a text spells (5, true, a JSON object) where the schema takes no text. Absent: only for "
+        "tools that are published with readOnlyHint: true.",
+    )
     output_schema: dict[str, JsonValue] | bool | None = knob(
         None, "JSON Schema of the result, instead of the listing's. false: none."
     )
