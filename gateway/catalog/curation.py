@@ -13,7 +13,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.catalog.names import NAME_RULES
 from gateway.model import Catalog, NameStyle, Tool
-from gateway.settings.catalog import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
+from gateway.settings.catalog import EXCLUDED, Annotations, CatalogSettings, ResultShown, ToolOverride, has_one_star
 from gateway.text import did_you_mean
 
 # Judge by the words of a method's name whether it reveals a secret, moves money, or signs. Bitcoin and its forks write
@@ -168,7 +168,7 @@ class Curation:
                         value = _merge_arguments(before or {}, value)
                     elif name == "name" and value is not None:
                         value = _expand_name(value, pattern, method)
-                    elif isinstance(before, Annotations):
+                    elif isinstance(before, Annotations | ResultShown):
                         value = before.model_copy(update=value.model_dump(exclude_unset=True))
                     merged[name] = value
         return ToolOverride.model_construct(**(ToolOverride().__dict__ | merged))

@@ -12,6 +12,7 @@ from gateway.catalog.curation import CHANGES_SITE, moves_value
 from gateway.jsonrpc import pointer_of
 from gateway.model import CLOSED, HINTS, Binding, JsonObject, MessageForm, Method, NameStyle, Structure, Tool, Version
 from gateway.model.schema_keywords import ANNOTATIONS
+from gateway.model.tools import ResultFit
 from gateway.schema import texts
 from gateway.schema.bundling import Bundler, UnsoundSchema, bundle_schema, object_schema, shorten_schema
 from gateway.schema.drafts import says_required
@@ -43,6 +44,7 @@ class ToolPolicy:
     form: MessageForm = field(default_factory=MessageForm)
     by_position: bool = False
     leading_params: bool = False
+    max_result: int | None = None
 
 
 def build_tool(
@@ -86,6 +88,7 @@ def build_tool(
         confirm=_needs_confirmation(annotations, override),
         coerces=annotations.get("readOnlyHint") is True if override.coerce is None else override.coerce,
         limit=override.limit,
+        fit=_fit(override, policy),
         binding=_binding(method, structure, whole, renamed, defaults, override, policy),
     )
 
@@ -243,6 +246,13 @@ def _needs_confirmation(annotations: JsonObject, override: ToolOverride) -> bool
     if override.confirm == "destructive":
         return annotations.get("destructiveHint") is True
     return bool(override.confirm)
+
+
+def _fit(override: ToolOverride, policy: ToolPolicy) -> ResultFit | None:
+    """Return how results are shortened for models, None where they are not. Content blocks are the service's own."""
+    shown, most = override.result, override.result.max or policy.max_result
+    fit = ResultFit(None if shown.select is None else str(shown.select), shown.fields, most)
+    return None if fit == ResultFit() or "blocks" in override.mcp else fit
 
 
 def _auth_level(annotations: Mapping[str, Any]) -> str:

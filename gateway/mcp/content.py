@@ -33,12 +33,14 @@ class ResultShape:
 
 RETRY_AFTER: Final = "retryAfter"
 """Member of ``_meta``: the seconds after which a call that failed may be made again."""
+TRUNCATED: Final = "truncated"
+"""Member of ``_meta``: the result was cut."""
 
 
 def call_meta(outcome: Outcome) -> dict[str, Any]:
-    """Return what ``_meta`` of the result says of a call that failed."""
+    """Return what ``_meta`` of the result says of a call that failed, or whose result was cut."""
     wait = None if outcome.fault is None else outcome.fault.retry_after
-    return {} if wait is None else {RETRY_AFTER: wait}
+    return {TRUNCATED: True} if outcome.more else {} if wait is None else {RETRY_AFTER: wait}
 
 
 def call_result(outcome: Outcome, shape: ResultShape) -> dict[str, Any]:
@@ -48,6 +50,9 @@ def call_result(outcome: Outcome, shape: ResultShape) -> dict[str, Any]:
         return _text_result(outcome.fault.message, failed=True)
     if outcome.value is NO_RESULT:
         return _text_result(_NOTHING_TEXT)
+    if outcome.more:
+        text = str(outcome.value, "utf-8")
+        return {"content": [{"type": "text", "text": part} for part in (text, outcome.more)], "isError": False}
     if not outcome.tool.returns_blocks:
         return _value_result(outcome.tool, outcome.value, shape)
     try:
@@ -64,7 +69,7 @@ def _text_result(text: str, *, failed: bool = False) -> dict[str, Any]:
 def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
     if isinstance(value, str):
         shown = _text_result(value)
-        return shown if tool.output_schema is None else shown | _structured_content(tool, value, shape)
+        return shown if tool.published_output is None else shown | _structured_content(tool, value, shape)
     if type(value) is not Raw:
         value = Raw(jsonrpc.encode(value))  # once, for the text and for structuredContent
     text = str(value, "utf-8")
@@ -80,7 +85,8 @@ def _structured_content(tool: Tool, value: Any, shape: ResultShape, *, is_object
     revision requires an object, another value is wrapped as its output schema is, and left out without one."""
     if not shape.structured:
         return {}
-    if shape.objects_only and tool.output_schema is not None and not is_object_schema(tool.output_schema):
+    declared = tool.published_output
+    if shape.objects_only and declared is not None and not is_object_schema(declared):
         return {"structuredContent": {"result": value}}
     if shape.objects_only and not is_object:
         return {}

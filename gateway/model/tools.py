@@ -88,6 +88,16 @@ class HeaderParameter:
     kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class ResultFit:
+    """Hold what models are shown of results: what is at the JSONPath ``select``, the ``fields`` of its objects, and no
+    more than ``most`` bytes of JSON."""
+
+    select: str | None = None
+    fields: tuple[str, ...] = ()
+    most: int | None = None
+
+
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 """Hints of MCP on what a tool may do (``ToolAnnotations``)."""
 
@@ -119,7 +129,8 @@ class Tool:
     ``name`` is MCP's; ``names`` has others by style. ``requires`` are client capabilities without which the tool cannot
     be called. ``returns_blocks`` says that its results are MCP content already, ``input_required`` that it may ask the
     client for more input, ``confirm`` that a person has to agree to each call, ``coerces`` that a text may become the
-    value that it spells. ``limit`` is the rate at which each caller may call it, such as ``10/minute``.
+    value that it spells. ``limit`` is the rate at which each caller may call it, such as ``10/minute``. ``fit`` says
+    how results are shortened for models.
     """
 
     name: str
@@ -144,6 +155,7 @@ class Tool:
     confirm: bool = False
     closed: bool = False
     coerces: bool = False
+    fit: ResultFit | None = None
     limit: str | None = None
     names: Mapping[NameStyle, str] = field(default_factory=dict)
 
@@ -153,8 +165,13 @@ class Tool:
 
     def schemas_for(self, name_style: NameStyle) -> tuple[JsonObject, Schema | None]:
         """Return the input and the output schema that are shown with names in this style."""
-        shown = self.shown_input or self.input_schema, self.output_schema
+        shown = self.shown_input or self.input_schema, self.published_output
         return shown if name_style is NameStyle.MCP else tuple(map(without_closed_objects, shown))
+
+    @property
+    def published_output(self) -> Schema | None:
+        """Return the output schema that clients see: none where ``fit`` changes what they get."""
+        return self.output_schema if self.fit is None else None
 
     @cached_property
     def digest(self) -> str:

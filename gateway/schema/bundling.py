@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gateway import jsonrpc
-from gateway.jsonrpc import escape_pointer
+from gateway.jsonrpc import escape_pointer, parts_of
 from gateway.model import Schema
 from gateway.model.schema_keywords import ANNOTATIONS, DEFINITIONS, LISTS, MAPS, ONE, with_schemas
 from gateway.schema.drafts import add_keyword, upgrade_keywords
@@ -36,6 +36,7 @@ _WRITTEN_AS: Final = {
 }  # fmt: skip
 _NESTED: Final = MAX_DEPTH // 2
 """Level below which :func:`shorten_schema` inlines nothing, so that what it returns is not much deeper."""
+_USE: Final = re.compile(r'"\$ref":"([^"\\]*)"')
 _ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _PREFIX: Final = "#/$defs/"
 
@@ -261,75 +262,50 @@ def shorten_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     saved. A definition that one ``$ref`` names takes its place, and a title goes that only repeats the name of its
     property. A schema that names its dialect stays: its author wrote it for clients that know JSON Schema."""
     raw = jsonrpc.encode(schema)
-    if "$schema" in schema or not (b'"$ref":' in raw or b'"title":' in raw):
+    uses = Counter(_USE.findall(raw.decode()))  # also in data such as a default: then the definition stays
+    definitions = {_PREFIX + escape_pointer(name): part for name, part in schema.get("$defs", {}).items()}
+    # The target of a pointer into a definition, or to the root, must stay in its place.
+    if "$schema" in schema or uses.keys() - definitions or not (uses or b'"title":' in raw):
         return schema
-    uses = Counter(_references(schema))
-    names = {_PREFIX + escape_pointer(name): name for name in schema.get("$defs", {})}
-    if uses.keys() - names:  # a pointer into a definition, or to the root: its target must stay in its place
-        return schema
-    once = {reference: names[reference] for reference, count in uses.items() if count == 1}
-    return _Shortener(schema.get("$defs", {}), names, once).document(schema)
+    kept: list[str] = []
 
-
-def _references(schema: Any) -> list[str]:
-    """Return every ``$ref`` of a schema."""
-    found: list[str] = []
-
-    def visit(part: Any) -> Any:
-        if isinstance(part, Mapping):
-            found.extend([part["$ref"]] if isinstance(part.get("$ref"), str) else ())
-            for keyword, content in part.items():
-                with_schemas(keyword, content, visit)
-        return part
-
-    visit(schema)
-    return found
-
-
-class _Shortener:
-    """Shorten one document. ``names`` are its ``definitions`` by reference, ``once`` those that one reference names."""
-
-    def __init__(self, definitions: Mapping[str, Any], names: Mapping[str, str], once: Mapping[str, str]) -> None:
-        self._definitions = definitions
-        self._names = names
-        self._once = once
-        self._kept: list[str] = []
-
-    def document(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        short: dict[str, Any] = self._shorten({key: part for key, part in schema.items() if key != "$defs"}, "", 1)
-        definitions: dict[str, Any] = {}
-        while self._kept:
-            name = self._kept.pop()
-            if name not in definitions:
-                definitions[name] = None
-                definitions[name] = self._shorten(self._definitions[name], name, 1)
-        if definitions:
-            short["$defs"] = {name: definitions[name] for name in self._definitions if name in definitions}
-        return schema if short == schema else short
-
-    def _shorten(self, schema: Any, name: str, depth: int) -> Any:
-        """Return a subschema, that of ``name``, with the definitions that stand at this ``depth`` or below."""
-        if not isinstance(schema, Mapping):
-            return schema
+    def shorten(part: Any, name: str, depth: int) -> Any:
+        if not isinstance(part, Mapping):
+            return part
         short: dict[str, Any] = {}
-        for keyword, content in schema.items():
+        for keyword, content in part.items():
             if keyword in MAPS and isinstance(content, Mapping):
-                short[keyword] = {named: self._shorten(child, named, depth + 1) for named, child in content.items()}
+                short[keyword] = {named: shorten(child, named, depth + 1) for named, child in content.items()}
             else:
-                short[keyword] = with_schemas(keyword, content, lambda child: self._shorten(child, "", depth + 1))
+                short[keyword] = with_schemas(keyword, content, lambda child: shorten(child, "", depth + 1))
         reference = short["$ref"] if isinstance(short.get("$ref"), str) else ""
-        if reference in self._once and depth <= _NESTED:
+        if uses[reference] == 1 and depth <= _NESTED:
             del short["$ref"]
-            target = self._shorten(_as_object(self._definitions[self._once[reference]]), "", depth + 1)
-            # What only describes stands beside the keywords of the target. Others might change what these mean.
-            in_place = {**target, **short}
-            short = in_place if short.keys() <= ANNOTATIONS else {**short, "allOf": [*short.get("allOf", ()), target]}
-        elif reference in self._names:
-            self._kept.append(self._names[reference])
-        if isinstance(short.get("title"), str) and name and _letters(short["title"]) == _letters(name):
+            target = shorten(_as_object(definitions[reference]), "", depth + 1)
+            short = _in_place(target, short)
+        elif reference:
+            kept.append(reference)
+        if name and _letters(short.get("title")) == _letters(name):
             del short["title"]
         return short
 
+    whole = shorten({keyword: part for keyword, part in schema.items() if keyword != "$defs"}, "", 1)
+    names: dict[str, Any] = {}
+    while kept:
+        if (name := kept.pop().removeprefix(_PREFIX)) not in names:
+            names[name] = None  # it may refer to itself
+            names[name] = shorten(definitions[_PREFIX + name], name, 1)
+    if names:
+        whole["$defs"] = {parts_of(f"/{name}")[0]: names[name] for name in names}
+    return schema if whole == schema else whole
 
-def _letters(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text).casefold()
+
+def _in_place(target: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition with what stands ``beside`` its reference: there, other keywords would change its meaning."""
+    if beside.keys() <= ANNOTATIONS:
+        return {**target, **beside}
+    return {**beside, "allOf": [*beside.get("allOf", ()), target]}
+
+
+def _letters(text: Any) -> str | None:
+    return re.sub(r"[\W_]+", "", text).casefold() if isinstance(text, str) else None

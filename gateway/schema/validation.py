@@ -36,8 +36,6 @@ MAX_EXPLAINED: Final = 1_000
 """The same where errors are collected, times what those of one subschema cost. About 13 µs each."""
 MAX_EXPLAINED_CHOICES: Final = 600
 """The same where errors hold the errors of alternatives. Up to 80 µs each."""
-MAX_LOOKED_AT: Final = 20_000
-"""Maximum subschemas that our own code goes through for one value. About 2 µs each."""
 MAX_STEPS: Final = 350_000_000
 """Characters times bytes of compiled expressions in one check. About 0.15 ns each."""
 _NARROW: Final = 4
@@ -70,23 +68,29 @@ class Validator:
         self.is_valid = engine.is_valid if plain else self._is_valid
         self._takes_small = self._takes(LARGEST_SMALL) and LARGEST_SMALL.values * cost.breadth <= MAX_WORK
 
+    def errors(self, value: Any) -> list[Any] | None:
+        """Return the engine's first :data:`MAX_FAULTS` errors of a value that ``is_valid`` refused, None where it would
+        take long to collect them."""
+        size = size_of(value, MAX_EXPLAINED)
+        work = size.values * self._cost.breadth * self._cost.faults
+        if self._cost.names:
+            work *= 1 + size.values // 4  # each fault quotes all of them
+        if work > (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) or size.characters > _MAX_QUOTED:
+            return None
+        return list(islice(self._engine_for(size).iter_errors(value), MAX_FAULTS))
+
     def faults(self, value: Any) -> list[str]:
         """Return what is wrong with a value that ``is_valid`` refused, in at most :data:`MAX_FAULTS` places."""
+        if (errors := self.errors(value)) is not None:
+            return list(dict.fromkeys(describe_fault(error, self._schema) for error in errors))
         is_narrow = self._cost.breadth <= _NARROW
         size = size_of(value, MAX_QUOTING if is_narrow else self._most)
         if size.values > self._most and not is_narrow:
             return [TOO_LARGE]
-        work = size.values * self._cost.breadth * self._cost.faults
-        if self._cost.names:
-            work *= 1 + size.values // 4  # each fault quotes all of them
-        engine = self._engine_for(size)
-        if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
-            errors = islice(engine.iter_errors(value), MAX_FAULTS)
-            return list(dict.fromkeys(describe_fault(error, self._schema) for error in errors))
         if self._cost.chooses or size.values > MAX_QUOTING:
             return [MISMATCH]
         try:
-            engine.validate(value)
+            self._engine_for(size).validate(value)
         except jsonschema_rs.ValidationError as error:
             return [describe_fault(error, self._schema)]
         return []
@@ -99,11 +103,6 @@ class Validator:
         if size.values * self._cost.breadth > MAX_EXPLAINED or size.characters > _MAX_QUOTED:
             return set(range(len(values)))
         return {error.instance_path[0] for error in self._engine_for(size).iter_errors(values)}
-
-    def explains(self, value: Any) -> bool:
-        """Return whether it takes a bounded time to look at each part of a value beside each schema that applies."""
-        most = MAX_LOOKED_AT // max(self._cost.breadth, 1)
-        return size_of(value, most).values <= most
 
     def _is_valid(self, value: Any) -> bool:
         if self._takes_small and is_small(value):  # to weigh it would cost more than the check

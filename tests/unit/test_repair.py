@@ -86,7 +86,6 @@ def test_a_text_becomes_the_value_that_it_spells(schema: Any, text: Any, expecte
         (OBJECT, "{'a': 1}"),
         (OBJECT, '{"a":' * 65 + "1" + "}" * 65),
         ({"type": "array"}, "[" + "[]," * 50_000 + "[]]"),
-        ({"type": "array"}, "[\ud800]"),
         ({"type": "null"}, "null"),
         (False, "5"),
     ],
@@ -128,8 +127,9 @@ def test_all_or_nothing_is_repaired() -> None:
 
 def test_what_takes_long_or_has_no_memory_is_not_repaired() -> None:
     tool = tool_with({"properties": {"x": {"type": "array", "items": INTEGER}}})
-    assert repair_arguments(tool, {"x": ["1"] * 1000}, VALIDATORS, lambda _: True) is not None
-    assert repair_arguments(tool, {"x": ["1"] * 100_000}, VALIDATORS, lambda _: True) is None
+    assert repair_arguments(tool, {"x": ["1"] * 20}, VALIDATORS, lambda _: True) == ({"x": [1] * 20}, 20)
+    for many in (21, 1_000_000):
+        assert repair_arguments(tool, {"x": ["1"] * many}, VALIDATORS, lambda _: True) is None
     assert repair_arguments(tool, {"x": "[1,2]"}, VALIDATORS, lambda size: size < 100) is None
     assert repair_arguments(tool, {"x": "[1,2]"}, VALIDATORS, lambda size: size < 1000) is not None
 
