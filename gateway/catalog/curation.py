@@ -211,12 +211,11 @@ def left_out(catalog: Catalog, settings: CatalogSettings, service: str, services
     """Return the first methods that are not offered, each with the reason, the place, and the YAML that offers it.
     ``service`` is the name of its settings, "" at the top level. It has its part of what one page shows of all."""
     curation, rows, most = Curation(settings), list[dict[str, Any]](), _LEFT_OUT // services
-    within = f"services:\n  {service}:\n" if service else ""
 
     def add(name: str, why: str, yaml: str, at: str = "", remedy: str = "", changes: Sequence[str] = ()) -> None:
-        lines = yaml.splitlines()
-        text = within + "\n".join(f"    {line}" if within else line for line in lines) if lines else ""
-        rows.append({"name": name, "why": why, "yaml": text, "at": at, "remedy": remedy, "changes": changes})
+        rows.append(
+            {"name": name, "why": why, "yaml": placed(service, yaml), "at": at, "remedy": remedy, "changes": changes}
+        )
 
     for one in catalog.quarantined[:most]:
         named = jsonrpc.encode(one.name).decode()
@@ -225,6 +224,12 @@ def left_out(catalog: Catalog, settings: CatalogSettings, service: str, services
     for name in catalog.hidden[: most - len(rows)]:
         add(name, *curation.hiding(name))
     return rows
+
+
+def placed(service: str, yaml: str) -> str:
+    """Return YAML of a service's settings as it stands in the file: below its name, at the top level without one."""
+    below = "".join(f"\n    {line}" for line in yaml.splitlines())
+    return f"services:\n  {service}:{below}" if service and yaml else yaml
 
 
 def _flow(texts: Iterable[str]) -> str:

@@ -32,10 +32,10 @@ from gateway.mcp.content import (
     ToolProjector,
     call_meta,
     call_result,
+    fit_result,
 )
 from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
 from gateway.mcp.envelope import parse_call_params
-from gateway.mcp.fitting import fit_result
 from gateway.mcp.messages import (
     LAST_EVENT,
     PROTOCOL_VERSION,

@@ -27,7 +27,7 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import running as progress
-from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result
+from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result, fit_result
 from gateway.mcp.envelope import (
     META_SERVER,
     META_SUBSCRIPTION,
@@ -37,7 +37,6 @@ from gateway.mcp.envelope import (
     parse_call_params,
     parse_extras,
 )
-from gateway.mcp.fitting import fit_result
 from gateway.mcp.messages import PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import CAPABILITIES, TITLED, WHOLE, Operations, ServerInfo
 from gateway.model import Caller, Catalog, JsonObject, NameStyle, Outcome, Tool

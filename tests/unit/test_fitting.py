@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from gateway import jsonrpc
 from gateway.errors import BackendError
 from gateway.jsonrpc import Raw
-from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result
-from gateway.mcp.fitting import fit_result
+from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result, fit_result
 from gateway.model import NO_RESULT, Binding, Outcome, ResultFit, Structure, Tool
 from tests.each import each
 
