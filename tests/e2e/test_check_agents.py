@@ -15,7 +15,11 @@ from tests.program import run, settings
 
 @pytest.fixture
 def methods() -> Sequence[Rpc]:
-    return (Rpc("greet", summary="greet"), Rpc("sendpayment", summary="Pays."), Rpc("tell", summary="Tells it all. " * 100))
+    return (
+        Rpc("greet", summary="greet"),
+        Rpc("sendpayment", summary="Pays."),
+        Rpc("tell", summary="Tells it all. " * 100),
+    )
 
 
 async def test_each_piece_of_yaml_is_pasted_and_mends_its_row(backend: ScriptedBackend, tmp_path: Path) -> None:
