@@ -43,7 +43,7 @@ class Builder:
     async def build_catalog(self, listing: Listing, settings: CatalogSettings) -> Catalog:
         curation, pins, quarantined = Curation(settings), self._pins, list(listing.quarantined)
         all_tools = settings.trust_annotations, listing.form, listing.by_position, *self._of_credential
-        policy = ToolPolicy(self._params, *all_tools)
+        policy = ToolPolicy(self._params, *all_tools, max_result=settings.results.max)
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         if pins is not None:  # an unreviewed method must not take the name of a reviewed one
             quarantined += [pins.unreviewed(method.name) for method in methods if not pins.admits(method.name)]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.catalog.names import NAME_RULES
 from gateway.model import Catalog, NameStyle, Tool
-from gateway.settings.catalog import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
+from gateway.settings.catalog import EXCLUDED, Annotations, CatalogSettings, ResultShown, ToolOverride, has_one_star
 from gateway.text import did_you_mean
 
 # Judge by the words of a method's name whether it reveals a secret, moves money, or signs. Bitcoin and its forks write
@@ -178,7 +178,7 @@ class Curation:
                         value = _merge_arguments(before or {}, value)
                     elif name == "name" and value is not None:
                         value = _expand_name(value, pattern, method)
-                    elif isinstance(before, Annotations):
+                    elif isinstance(before, Annotations | ResultShown):
                         value = before.model_copy(update=value.model_dump(exclude_unset=True))
                     merged[name] = value
         return ToolOverride.model_construct(**(ToolOverride().__dict__ | merged))
@@ -221,12 +221,11 @@ def left_out(catalog: Catalog, settings: CatalogSettings, service: str, services
     """Return the first methods that are not offered, each with the reason, the place, and the YAML that offers it.
     ``service`` is the name of its settings, "" at the top level. It has its part of what one page shows of all."""
     curation, rows, most = Curation(settings), list[dict[str, Any]](), _LEFT_OUT // services
-    within = f"services:\n  {service}:\n" if service else ""
 
     def add(name: str, why: str, yaml: str, at: str = "", remedy: str = "", changes: Sequence[str] = ()) -> None:
-        lines = yaml.splitlines()
-        text = within + "\n".join(f"    {line}" if within else line for line in lines) if lines else ""
-        rows.append({"name": name, "why": why, "yaml": text, "at": at, "remedy": remedy, "changes": changes})
+        rows.append(
+            {"name": name, "why": why, "yaml": placed(service, yaml), "at": at, "remedy": remedy, "changes": changes}
+        )
 
     for one in catalog.quarantined[:most]:
         method, argument = (jsonrpc.encode(text).decode() for text in (one.name, one.argument))
@@ -236,6 +235,12 @@ def left_out(catalog: Catalog, settings: CatalogSettings, service: str, services
     for name in catalog.hidden[: most - len(rows)]:
         add(name, *curation.hiding(name, secrets))
     return rows
+
+
+def placed(service: str, yaml: str) -> str:
+    """Return YAML of a service's settings as it stands in the file: below its name, at the top level without one."""
+    below = "".join(f"\n    {line}" for line in yaml.splitlines())
+    return f"services:\n  {service}:{below}" if service and yaml else yaml
 
 
 def _flow(texts: Iterable[str]) -> str:
@@ -315,7 +320,7 @@ _REMARKS: Final[tuple[tuple[Callable[[Tool, CatalogSettings], Any], str], ...]] 
         "the listing's output schema is unusable and not published",
     ),
     (
-        lambda tool, _: tool.shown_input is not None,
+        lambda tool, _: tool.drops_defaults,
         "defaults that their own schema refuses are not published; the service may use them",
     ),
     (

@@ -12,14 +12,19 @@ from gateway.catalog.curation import CHANGES_SITE, moves_value
 from gateway.jsonrpc import pointer_of
 from gateway.model import CLOSED, HINTS, Binding, JsonObject, MessageForm, Method, NameStyle, Structure, Tool, Version
 from gateway.model.schema_keywords import ANNOTATIONS
+from gateway.model.tools import ResultFit
 from gateway.schema import texts
-from gateway.schema.bundling import Bundler, UnsoundSchema, bundle_schema, object_schema
+from gateway.schema.bundling import Bundler, UnsoundSchema, bundle_schema, object_schema, shorten_schema
 from gateway.schema.drafts import says_required
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Params, ToolOverride
 from gateway.text import excerpt, truncate
 
 SPREAD: Final = "params"
+_POSITIONAL: Final = {"type": "array", "description": "The positional parameters, in order."}
+_UNKNOWN: Final = {
+    "type": ["array", "object"], "description": "The parameters: by position a list, by name an object."
+}  # fmt: skip
 MAX_META: Final = 4096
 _CAPABILITIES: Final = ("elicitation", "roots", "sampling")
 """Words of ``catalog.tools.*.mcp`` that are capabilities of clients."""
@@ -40,6 +45,7 @@ class ToolPolicy:
     by_position: bool = False
     leading_params: bool = False
     named_arguments: bool = False
+    max_result: int | None = None
 
 
 def build_tool(
@@ -81,7 +87,9 @@ def build_tool(
         returns_blocks="blocks" in override.mcp,
         input_required="input_required" in override.mcp,
         confirm=_needs_confirmation(annotations, override),
+        coerces=annotations.get("readOnlyHint") is True if override.coerce is None else override.coerce,
         limit=override.limit,
+        fit=_fit(override, policy),
         binding=_binding(method, structure, whole, renamed, defaults, override, policy),
     )
 
@@ -95,10 +103,13 @@ def _publish_input(
     schema, renamed = names.publish_names(schema)
     whole, headers = names.header_parameters(schema)
     published = texts.remove_hidden_characters(whole)
-    shown = texts.without_refused_defaults(published, validators)
+    accepted = texts.without_refused_defaults(published, validators)
+    shown = shorten_schema(accepted)
+    if (lone := shown.get("properties", {}).get(SPREAD)) in (_POSITIONAL, _UNKNOWN):
+        shown = {**shown, "properties": {SPREAD: {"type": lone["type"]}}}  # the server's instructions say it once
     check, shown_input = None if published is whole else whole, None if shown is published else shown
     fields = {"input_schema": published, "closed": closed, "input_check": check, "shown_input": shown_input}
-    return {**fields, "headers": headers}, renamed
+    return {**fields, "drops_defaults": accepted is not published, "headers": headers}, renamed
 
 
 def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[str, Any]:
@@ -192,11 +203,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
 
 def _spread_schema(structure: Structure) -> dict[str, Any]:
     """Return the schema of one argument, for a method whose parameters are unknown."""
-    spread: JsonObject = {"type": "array", "description": "The positional parameters, in order."}
-    if structure is Structure.UNKNOWN:
-        described = "The parameters: by position a list, by name an object."
-        spread = {"type": ["array", "object"], "description": described}
-    return {"type": "object", "properties": {SPREAD: spread}}
+    return {"type": "object", "properties": {SPREAD: _UNKNOWN if structure is Structure.UNKNOWN else _POSITIONAL}}
 
 
 def _is_closed(method: Method, structure: Structure) -> bool:
@@ -243,6 +250,13 @@ def _needs_confirmation(annotations: JsonObject, override: ToolOverride) -> bool
     if override.confirm == "destructive":
         return annotations.get("destructiveHint") is True
     return bool(override.confirm)
+
+
+def _fit(override: ToolOverride, policy: ToolPolicy) -> ResultFit | None:
+    """Return how results are shortened for models, None where they are not. Content blocks are the service's own."""
+    shown, most = override.result, override.result.max or policy.max_result
+    fit = ResultFit(None if shown.select is None else str(shown.select), shown.fields, most)
+    return None if fit == ResultFit() or "blocks" in override.mcp else fit
 
 
 def _auth_level(annotations: Mapping[str, Any]) -> str:

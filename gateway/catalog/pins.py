@@ -54,12 +54,12 @@ class Pin:
 
 _NOT_PINNED: Final = frozenset((
     # the operator sets these
-    "names", "requires", "returns_blocks", "input_required", "confirm", "limit", "timeout",
+    "names", "requires", "returns_blocks", "input_required", "confirm", "coerces", "fit", "limit", "timeout",
     "default_arguments", "fixed_arguments", "structure_is_known", "repeatable", "is_builtin", "sent", "audited",
     # derived from pinned fields, and the key of a pin
     "order", "spread_argument", "gap_values", "declares_parameters", "own_names", "headers", "binding", "method",
     # no model reads these
-    "meta", "input_check", "output_check", "shown_input",
+    "meta", "input_check", "output_check", "shown_input", "drops_defaults",
     # learned from the backend
     "form",
 ))  # fmt: skip

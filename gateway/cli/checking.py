@@ -8,6 +8,7 @@ import click
 
 from gateway import jsonrpc
 from gateway.auth.claims import IssuerPolicy
+from gateway.catalog.advice import advise, tokens_of
 from gateway.catalog.curation import lint_catalog
 from gateway.cli import report
 from gateway.cli.contact import ContactFailed, contact
@@ -40,6 +41,7 @@ class Checked:
     catalog: Catalog | None = None
     principal: Principal | None = None
     token: TokenReport | None = None
+    advice: list[dict[str, Any]] | None = None
     failure: ContactFailed | None = None
 
     @property
@@ -52,8 +54,10 @@ class Checked:
         return [found.fault for _, found in self.issuers if found.fault]
 
 
-async def check(settings: Settings, services: Sequence[ResourceSettings], token: str | None, *, as_json: bool) -> int:
-    """Print the report on each service. Return the highest exit code."""
+async def check(
+    settings: Settings, services: Sequence[ResourceSettings], token: str | None, *, as_json: bool, agents: bool = False
+) -> int:
+    """Print the report on each service, for its ``agents`` too. Return the highest exit code."""
     say: Say = (lambda *_: None) if as_json else report.say
     try:
         common = [*config_warnings(settings)]
@@ -66,6 +70,9 @@ async def check(settings: Settings, services: Sequence[ResourceSettings], token:
         if service.name:
             say(report.heading(service))
         checked.append(await _check(service, token, [] if service.name else [*common], say))
+        if agents and (catalog := checked[-1].catalog) is not None:
+            checked[-1].advice = advise(catalog, service.catalog, service.name)
+            say(*report.advice(tokens_of(catalog, NameStyle(service.catalog.names)), checked[-1].advice))
         if not as_json and (failure := checked[-1].failure):
             named = [f"The service with this failure is {service.name}."] if service.name else []
             click.echo("\n".join([*failure.lines, *named]), err=True)
@@ -166,6 +173,7 @@ def json_of(checked: Checked) -> dict[str, Any]:
             for method in catalog.quarantined
         ],
         "hidden": [] if catalog is None else [*catalog.hidden],
+        "advice": checked.advice,
         "remarks": checked.warnings, "failure": None if failure is None else _failure_json(failure),
     }  # fmt: skip
 

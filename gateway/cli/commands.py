@@ -51,12 +51,13 @@ def completion(context: click.Context, shell: str) -> None:
 @with_service
 @with_token
 @click.option("--json", "as_json", is_flag=True, help="As JSON. docs/checking.md says what is in it.")
+@click.option("--agents", is_flag=True, help="Say what would let agents succeed more often, with the YAML to paste.")
 def check(
-    settings: Settings, services: tuple[ResourceSettings, ...], token: str | None, as_json: bool, **_: Any
+    settings: Settings, services: tuple[ResourceSettings, ...], token: str | None, as_json: bool, agents: bool, **_: Any
 ) -> None:
     """Contact issuers and backend; print what is accepted, the tools, and what is quarantined and why."""
     logs.configure("traceback", "text")
-    raise SystemExit(run(checking.check(settings, services, token, as_json=as_json)))
+    raise SystemExit(run(checking.check(settings, services, token, as_json=as_json, agents=agents)))
 
 
 @click.command()

@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -82,6 +82,14 @@ def check(settings: ResourceSettings, catalog: Catalog, warned: list[str]) -> It
         yield printable(f"hidden       {len(catalog.hidden)} by {knob} and exclude: {list_some(catalog.hidden)}")
     if warned:
         yield from warnings(warned)
+
+
+def advice(tokens: int, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what would let agents succeed more often, the worst first, with the YAML to paste."""
+    yield f"agents       {tokens:,} tokens of a model's context in the list"
+    for row in rows:
+        yield printable(f"  {list_some(row['tools'])}: {row['why']}" if row["tools"] else f"  {row['why']}")
+        yield from (f"    {line}" for line in row["yaml"].splitlines())
 
 
 def workers(server: ServerSettings) -> Iterator[str]:

@@ -128,6 +128,18 @@ class InputRequests:
         return self._signer.sign(jsonrpc.encode(parts).decode(), *_state_owner(caller, tool, arguments))
 
 
+def usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:
+    """Return the extras, None where the client lacks what the tool needs and may be served without. Raise
+    :class:`MissingCapability` where it may not."""
+    try:
+        require_capabilities({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
+    except MissingCapability:
+        if extras.optional:
+            return None
+        raise
+    return extras
+
+
 def require_capabilities(needed: JsonObject, extras: CallExtras) -> None:
     """Raise :class:`MissingCapability` with the capabilities that the client did not declare, if any."""
     missing = {name: value for name, value in needed.items() if not _declares(extras.capabilities, name, value)}

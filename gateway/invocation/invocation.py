@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from copy import copy
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import structlog
 from msgspec import Struct
@@ -26,17 +26,17 @@ from gateway.errors import (
     InputRequired,
     InsufficientScope,
     InvalidArguments,
-    MissingCapability,
     ResultMismatch,
     ToolFault,
     UnknownTool,
 )
 from gateway.invocation.forwarding import Forwarder
-from gateway.invocation.input_requests import InputRequests, require_capabilities
+from gateway.invocation.input_requests import InputRequests, usable_extras
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
-from gateway.schema.validation import TOO_LARGE, ValidatorCache, note_nulls, repair_arguments
+from gateway.schema.repair import note_nulls, repair_arguments
+from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.telemetry import audit
 from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.record import RECORD, TOOL_ERROR
@@ -58,7 +58,8 @@ class Call(Struct):
 
     Where the client named ``call_tool``, ``tool`` is the tool that its arguments name. ``arguments`` are those of
     ``tool``. ``fault`` says why it will not be made, where that is known before :meth:`execute`. ``headers`` are for
-    the response: they tell what the caller has left of its calls. ``sent`` are the arguments as they came.
+    the response: they tell what the caller has left of its calls. ``sent`` are the arguments as they came; ``is_valid``
+    says that ``arguments`` were checked.
     """
 
     caller: Caller
@@ -69,6 +70,7 @@ class Call(Struct):
     headers: Mapping[str, str]
     _execute: Callable[[Call, bool], Coroutine[Any, Any, Outcome]]
     sent: Mapping[str, Any]
+    is_valid: bool = False
 
     def execute(self, *, answer_started: bool = False) -> Coroutine[Any, Any, Outcome]:
         """Check the arguments, call the backend once, check the result. A failed call is the outcome's ``fault``.
@@ -149,7 +151,7 @@ class Invocation:
         """Find a tool in the caller's view and decide whether this call may start, before any byte of the answer.
         A tool that ``call_tool`` names gets the same decisions as if it were called directly. The call counts against
         the caller's limits. Where nothing is left of them, the arguments are not read and the call has a fault.
-        Unless they count ``as_sent``, nulls that the tool refuses are left out (:mod:`gateway.schema.validation`).
+        Unless they count ``as_sent``, arguments that the tool refuses may be repaired (:mod:`gateway.schema.repair`).
 
         Raise as :meth:`find_tool` and ``arguments`` do; :class:`~gateway.errors.RateLimited` where it would list the
         caller's tools too often; :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope`
@@ -181,18 +183,21 @@ class Invocation:
             target, call_arguments = await self._target(caller, builtin, call_arguments)
             record.tool = target.name
         sent = call_arguments
-        if not as_sent and any(value is None or isinstance(value, dict | list) for value in call_arguments.values()):
-            call_arguments = repair_arguments(target, call_arguments, self._validators)
+        # Before anything is bound to the arguments: a consent, a request's state, a line of the audit.
+        validators, take = self._validators, record.memory.take
+        is_valid = validators.compile_tool(target.digest, target.checked_schema).is_valid(sent)
+        if not (is_valid or as_sent) and (repaired := repair_arguments(target, sent, validators, take)) is not None:
+            (call_arguments, record.coerced), is_valid = repaired, True
         if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self._budget.spend(caller, target)
         elif quota is not None and target is not tool:
             quota = await self._budget.spend_tool(caller, target) or quota
         if extras is not None and not target.is_plain:
-            extras = _usable_extras(target, extras)
+            extras = usable_extras(target, extras)
         fault = quota.fault if quota is not None and quota.wait else None
         record.ran = fault is None
         headers = _NO_HEADERS if quota is None else quota.headers
-        return Call(caller, target, call_arguments, extras, fault, headers, self._execute, sent)
+        return Call(caller, target, call_arguments, extras, fault, headers, self._execute, sent, is_valid)
 
     async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the faults of a call's arguments, or the method and params that it would send, before credentials. It
@@ -202,7 +207,8 @@ class Invocation:
         if call.fault is not None:
             raise call.fault
         try:
-            self._check_arguments(call.tool, call.arguments)
+            if not call.is_valid:
+                self._refuse_arguments(call.tool, call.arguments)
             method, params = self._forwarder.method_and_params(call.tool, call.arguments)
         except InvalidArguments as fault:
             return {"faults": fault.data["faults"] if isinstance(fault.data, dict) else [fault.message]}
@@ -235,7 +241,8 @@ class Invocation:
         try:
             try:
                 held = self._concurrency.begin_call(call.caller)
-                self._check_arguments(tool, call.arguments)
+                if not call.is_valid:
+                    self._refuse_arguments(tool, call.arguments)
                 if not tool.is_plain:
                     return _noted(await self._make_special_call(call, answer_started))
                 value = await self._forwarder.forward(
@@ -285,11 +292,9 @@ class Invocation:
         self._check_result(tool, value)
         return Outcome(tool, value)
 
-    def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
-        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
-        if not validator.is_valid(arguments):
-            faults = validator.faults(arguments)
-            raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})
+    def _refuse_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> NoReturn:
+        faults = self._validators.compile_tool(tool.digest, tool.checked_schema).faults(arguments)
+        raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})
 
     def _check_result(self, tool: Tool, value: Any) -> None:
         schema = tool.result_schema
@@ -311,18 +316,6 @@ class Invocation:
             if faults == [TOO_LARGE]:
                 return  # too costly to check, which is not a fault of the result
             raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), full_result)
-
-
-def _usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:
-    """Return the extras, None where the client lacks what the tool needs and may be served without. Raise
-    :class:`MissingCapability` where it may not."""
-    try:
-        require_capabilities({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
-    except MissingCapability:
-        if extras.optional:
-            return None
-        raise
-    return extras
 
 
 def _noted(outcome: Outcome) -> Outcome:

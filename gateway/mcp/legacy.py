@@ -32,6 +32,7 @@ from gateway.mcp.content import (
     ToolProjector,
     call_meta,
     call_result,
+    fit_result,
 )
 from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
 from gateway.mcp.envelope import parse_call_params
@@ -318,8 +319,10 @@ class Legacy:
                 outcome = await call.execute(answer_started=answer_started)
             else:
                 outcome = await execute_and_ask(self._invocation, call, elicitor)
+        if outcome.tool.fit is not None:
+            outcome = await fit_result(outcome, outcome.tool.fit)
         result = call_result(outcome, shape)
-        if outcome.fault is not None and (meta := call_meta(outcome)):
+        if (outcome.fault is not None or outcome.more) and (meta := call_meta(outcome)):
             result["_meta"] = meta
         return result
 

@@ -27,7 +27,7 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import running as progress
-from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result
+from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result, fit_result
 from gateway.mcp.envelope import (
     META_SERVER,
     META_SUBSCRIPTION,
@@ -171,13 +171,19 @@ class Modern:
 
         call = await self._invocation.prepare(mcp_request.caller, name, check_arguments, parse_extras(params))
         if token is None or not mcp_request.accepts_stream or not self._operations.may_stream(call):
-            result = self._result(await call.execute(), call.caller, revision)
+            outcome = await call.execute()
+            if outcome.tool.fit is not None:
+                outcome = await fit_result(outcome, outcome.tool.fit)
+            result = self._result(outcome, call.caller, revision)
             return McpReply(200, jsonrpc.response_bytes(request.id, result), call.headers)
         return self._stream(call, revision, request, token)
 
     def _stream(self, call: Call, revision: ModernRevision, request: Request, token: str | int) -> McpStreamReply:
         async def answer() -> dict[str, Any]:
-            return self._result(await call.execute(answer_started=True), call.caller, revision)
+            outcome = await call.execute(answer_started=True)
+            if outcome.tool.fit is not None:
+                outcome = await fit_result(outcome, outcome.tool.fit)
+            return self._result(outcome, call.caller, revision)
 
         def start() -> asyncio.Task[dict[str, Any]]:
             return asyncio.create_task(answer())
@@ -190,7 +196,7 @@ class Modern:
 
     def _result(self, outcome: Outcome, caller: Caller, revision: ModernRevision) -> dict[str, Any]:
         meta: Raw | JsonObject = self._identity(caller, revision)
-        if outcome.fault is not None:
+        if outcome.fault is not None or outcome.more:
             meta = {**_identity_of(self._operations.server_info(caller), revision.identifies), **call_meta(outcome)}
         if outcome.input_request is None:
             return {"resultType": "complete", **call_result(outcome, revision.shape), "_meta": meta}

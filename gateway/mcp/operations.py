@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -59,8 +59,9 @@ class Introduction:
         self._name = name
         self._version = version
 
-    def server_info(self, service: ServiceInfo) -> ServerInfo:
-        """Return the description of the server for this service."""
+    def server_info(self, service: ServiceInfo, hints: Iterable[str] = ()) -> ServerInfo:
+        """Return the description of the server for this service. Its instructions are the operator's, or those of the
+        listing and ``hints`` on its tools."""
         own, about = self._configured, self._configured.about
         members = {
             "name": own.name or service.title or self._name,
@@ -70,7 +71,8 @@ class Introduction:
             "websiteUrl": about.website_url or service.website,
             "icons": [_icon(icon) for icon in about.icons],
         }
-        instructions = service.description if own.instructions is None else own.instructions
+        listed = "\n\n".join(filter(None, (service.description, *hints)))
+        instructions = listed if own.instructions is None else own.instructions
         if service.missing:
             away = f"The tools of {', '.join(service.missing)} cannot be listed at the moment; list again later."
             instructions = f"{instructions}\n\n{away}".lstrip()
@@ -144,7 +146,9 @@ class Operations:
     def server_info(self, caller: Caller) -> ServerInfo:
         """Return the gateway's own description, from the cached listing if there is one."""
         catalog = self.discovery.current(caller.view)  # a client that connects must not wait for a listing
-        return self._introduction.server_info(UNKNOWN if catalog is None else catalog.service)
+        if catalog is None:
+            return self._introduction.server_info(UNKNOWN)
+        return self._introduction.server_info(catalog.service, catalog.hints)
 
     def public_info(self) -> ServerInfo:
         """Return what everybody may know: what is configured, and the version of the listing that all callers share."""

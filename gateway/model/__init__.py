@@ -39,6 +39,7 @@ from gateway.model.tools import (
     Demand,
     HeaderParameter,
     NameStyle,
+    ResultFit,
     Tool,
     all_annotations,
 )

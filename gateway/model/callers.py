@@ -153,9 +153,11 @@ class InputRequest:
 
 
 class Outcome(Struct):
-    """Hold the outcome of a call: a value (JSON, or :data:`NO_RESULT`), a fault, or questions to the client."""
+    """Hold the outcome of a call: a value (JSON, or :data:`NO_RESULT`), a fault, or questions to the client. ``more``
+    says what is left out of a value that was cut."""
 
     tool: Tool
     value: Any = None
     fault: ToolFault | None = None
     input_request: InputRequest | None = None
+    more: str = ""

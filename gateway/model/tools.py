@@ -89,6 +89,16 @@ class HeaderParameter:
     kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class ResultFit:
+    """Hold what models are shown of results: what is at the JSONPath ``select``, the ``fields`` of its objects, and no
+    more than ``most`` bytes of JSON."""
+
+    select: str | None = None
+    fields: tuple[str, ...] = ()
+    most: int | None = None
+
+
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 """Hints of MCP on what a tool may do (``ToolAnnotations``)."""
 
@@ -98,6 +108,9 @@ CLOSED: Final = {"additionalProperties": False}
 """Keyword that makes a schema of all arguments refuse others."""
 
 _NEAR: Final = 4
+_ON_PARAMS: Final = (
+    "Where a tool takes params alone, they are the parameters of its method: by position a list, by name an object."
+)
 
 Demand: TypeAlias = tuple[bool, frozenset[str]]
 """Demands of a tool on its caller: whether it is open to callers without a token, and the scopes that it needs."""
@@ -109,14 +122,16 @@ class Tool:
 
     ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12. Where they lack values that may not
     be published, ``input_check`` and ``output_check`` are the complete schemas to check against.
-    ``shown_input`` is ``input_schema`` without defaults that it refuses, where it has such.
+    ``shown_input`` is what models see of ``input_schema``, where it is shorter: it accepts the same arguments.
+    ``drops_defaults`` says that it lacks defaults that ``input_schema`` refuses.
     A ``closed`` tool refuses arguments that ``input_schema`` does not name, although the schema does not say so: some
     LLM APIs refuse a schema with ``additionalProperties``.
 
     ``name`` is MCP's; ``names`` has others by style. ``requires`` are client capabilities without which the tool cannot
     be called. ``returns_blocks`` says that its results are MCP content already, ``input_required`` that it may ask the
-    client for more input, ``confirm`` that a person has to agree to each call. ``limit`` is the rate at which each
-    caller may call it, such as ``10/minute``.
+    client for more input, ``confirm`` that a person has to agree to each call, ``coerces`` that a text may become the
+    value that it spells. ``limit`` is the rate at which each caller may call it, such as ``10/minute``. ``fit`` says
+    how results are shortened for models.
     """
 
     name: str
@@ -128,6 +143,7 @@ class Tool:
     output_schema: Schema | None = None
     input_check: JsonObject | None = None
     shown_input: JsonObject | None = None
+    drops_defaults: bool = False
     output_check: JsonObject | None = None
     annotations: JsonObject = field(default_factory=dict)
     meta: JsonObject = field(default_factory=dict)
@@ -139,6 +155,8 @@ class Tool:
     input_required: bool = False
     confirm: bool = False
     closed: bool = False
+    coerces: bool = False
+    fit: ResultFit | None = None
     limit: str | None = None
     names: Mapping[NameStyle, str] = field(default_factory=dict)
 
@@ -148,17 +166,21 @@ class Tool:
 
     def schemas_for(self, name_style: NameStyle) -> tuple[JsonObject, Schema | None]:
         """Return the input and the output schema that are shown with names in this style."""
-        shown = self.shown_input or self.input_schema, self.output_schema
+        shown = self.shown_input or self.input_schema, self.published_output
         return shown if name_style is NameStyle.MCP else tuple(map(without_booleans, shown))
 
     def renamed(self, names: Mapping[NameStyle, str], scopes: frozenset[str]) -> "Tool":
         """Return the tool under other names, with more scopes. Both share their schemas."""
         tool = replace(self, name=names[NameStyle.MCP], names=names, scopes=self.scopes | scopes)
         text = "\n".join((self.digest, *names.values(), *sorted(tool.scopes)))
-        vars(tool)["digest"] = hashlib.sha256(
-            text.encode()
-        ).hexdigest()  # that of all fields takes a hundred times as long
+        # The digest of all fields takes a hundred times as long.
+        vars(tool)["digest"] = hashlib.sha256(text.encode()).hexdigest()
         return tool
+
+    @property
+    def published_output(self) -> Schema | None:
+        """Return the output schema that clients see: none where ``fit`` changes what they get."""
+        return self.output_schema if self.fit is None else None
 
     @cached_property
     def digest(self) -> str:
@@ -254,6 +276,11 @@ class Catalog:
     def digest(self) -> str:
         """Return a text that two catalogs share only if they offer the same tools."""
         return hashlib.sha256("".join(tool.digest for tool in self.tools).encode()).hexdigest()
+
+    @cached_property
+    def hints(self) -> tuple[str, ...]:
+        """Return what a model should know of several of its tools, and is said once."""
+        return (_ON_PARAMS,) if any(tool.binding.spread_argument for tool in self.tools) else ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gateway import jsonrpc
-from gateway.jsonrpc import escape_pointer
+from gateway.jsonrpc import escape_pointer, parts_of
 from gateway.model import Schema
-from gateway.model.schema_keywords import DEFINITIONS, LISTS, MAPS, ONE
+from gateway.model.schema_keywords import ANNOTATIONS, DEFINITIONS, LISTS, MAPS, ONE, with_schemas
 from gateway.schema.drafts import add_keyword, upgrade_keywords
 from gateway.schema.references import ReferenceResolver, SchemaScope
 from gateway.text import excerpt
@@ -34,6 +34,9 @@ _WRITTEN_AS: Final = {
     "prefixItems": "items", "dependentSchemas": "dependencies", "allOf": "extends", "not": "disallow", "anyOf": "type",
     "$ref": "$recursiveRef", "enum": "enums",
 }  # fmt: skip
+_NESTED: Final = MAX_DEPTH // 2
+"""Level below which :func:`shorten_schema` inlines nothing, so that what it returns is not much deeper."""
+_USE: Final = re.compile(r'"\$ref":"([^"\\]*)"')
 _ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _PREFIX: Final = "#/$defs/"
 
@@ -252,3 +255,57 @@ def _as_object(schema: Any) -> Any:
     if schema is True:
         return {}
     return {"not": {}} if schema is False else schema
+
+
+def shorten_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema for models, which accepts the same values in fewer tokens; the same object where nothing is
+    saved. A definition that one ``$ref`` names takes its place, and a title goes that only repeats the name of its
+    property. A schema that names its dialect stays: its author wrote it for clients that know JSON Schema."""
+    raw = jsonrpc.encode(schema)
+    uses = Counter(_USE.findall(raw.decode()))  # also in data such as a default: then the definition stays
+    definitions = {_PREFIX + escape_pointer(name): part for name, part in schema.get("$defs", {}).items()}
+    # The target of a pointer into a definition, or to the root, must stay in its place.
+    if "$schema" in schema or uses.keys() - definitions or not (uses or b'"title":' in raw):
+        return schema
+    kept: list[str] = []
+
+    def shorten(part: Any, name: str, depth: int) -> Any:
+        if not isinstance(part, Mapping):
+            return part
+        short: dict[str, Any] = {}
+        for keyword, content in part.items():
+            if keyword in MAPS and isinstance(content, Mapping):
+                short[keyword] = {named: shorten(child, named, depth + 1) for named, child in content.items()}
+            else:
+                short[keyword] = with_schemas(keyword, content, lambda child: shorten(child, "", depth + 1))
+        reference = short["$ref"] if isinstance(short.get("$ref"), str) else ""
+        if uses[reference] == 1 and depth <= _NESTED:
+            del short["$ref"]
+            target = shorten(_as_object(definitions[reference]), "", depth + 1)
+            short = _in_place(target, short)
+        elif reference:
+            kept.append(reference)
+        if name and _letters(short.get("title")) == _letters(name):
+            del short["title"]
+        return short
+
+    whole = shorten({keyword: part for keyword, part in schema.items() if keyword != "$defs"}, "", 1)
+    names: dict[str, Any] = {}
+    while kept:
+        if (name := kept.pop().removeprefix(_PREFIX)) not in names:
+            names[name] = None  # it may refer to itself
+            names[name] = shorten(definitions[_PREFIX + name], name, 1)
+    if names:
+        whole["$defs"] = {parts_of(f"/{name}")[0]: names[name] for name in names}
+    return schema if whole == schema else whole
+
+
+def _in_place(target: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition with what stands ``beside`` its reference: there, other keywords would change its meaning."""
+    if beside.keys() <= ANNOTATIONS:
+        return {**target, **beside}
+    return {**beside, "allOf": [*beside.get("allOf", ()), target]}
+
+
+def _letters(text: Any) -> str | None:
+    return re.sub(r"[\W_]+", "", text).casefold() if isinstance(text, str) else None

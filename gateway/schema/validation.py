@@ -7,10 +7,7 @@ hundred times as long as deciding, and a fault of a large value quotes all of it
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
-from functools import reduce
 from itertools import chain, islice
-from operator import getitem
 from typing import Any, Final
 
 import jsonschema_rs
@@ -18,7 +15,6 @@ from cachetools import FIFOCache, LRUCache
 
 from gateway import jsonrpc
 from gateway.jsonrpc import pointer_of, resolve
-from gateway.model import Tool
 from gateway.model.schema_keywords import DEFINITIONS
 from gateway.schema import patterns
 from gateway.schema.bundling import DIALECT, UnsoundSchema
@@ -74,23 +70,29 @@ class Validator:
         self.is_valid = engine.is_valid if plain else self._is_valid
         self._takes_small = self._takes(LARGEST_SMALL) and LARGEST_SMALL.values * cost.breadth <= MAX_WORK
 
+    def errors(self, value: Any) -> list[Any] | None:
+        """Return the engine's first :data:`MAX_FAULTS` errors of a value that ``is_valid`` refused, None where it would
+        take long to collect them."""
+        size = size_of(value, MAX_EXPLAINED)
+        work = size.values * self._cost.breadth * self._cost.faults
+        if self._cost.names:
+            work *= 1 + size.values // 4  # each fault quotes all of them
+        if work > (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) or size.characters > _MAX_QUOTED:
+            return None
+        return list(islice(self._engine_for(size).iter_errors(value), MAX_FAULTS))
+
     def faults(self, value: Any) -> list[str]:
         """Return what is wrong with a value that ``is_valid`` refused, in at most :data:`MAX_FAULTS` places."""
+        if (errors := self.errors(value)) is not None:
+            return list(dict.fromkeys(describe_fault(error, self._schema) for error in errors))
         is_narrow = self._cost.breadth <= _NARROW
         size = size_of(value, MAX_QUOTING if is_narrow else self._most)
         if size.values > self._most and not is_narrow:
             return [TOO_LARGE]
-        work = size.values * self._cost.breadth * self._cost.faults
-        if self._cost.names:
-            work *= 1 + size.values // 4  # each fault quotes all of them
-        engine = self._engine_for(size)
-        if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
-            errors = islice(engine.iter_errors(value), MAX_FAULTS)
-            return list(dict.fromkeys(describe_fault(error, self._schema) for error in errors))
         if self._cost.chooses or size.values > MAX_QUOTING:
             return [MISMATCH]
         try:
-            engine.validate(value)
+            self._engine_for(size).validate(value)
         except jsonschema_rs.ValidationError as error:
             return [describe_fault(error, self._schema)]
         return []
@@ -103,14 +105,6 @@ class Validator:
         if size.values * self._cost.breadth > MAX_EXPLAINED or size.characters > _MAX_QUOTED:
             return set(range(len(values)))
         return {error.instance_path[0] for error in self._engine_for(size).iter_errors(values)}
-
-    def refused_nulls(self, value: Any) -> set[tuple[str | int, ...]]:
-        """Return the paths to members that are null and must not be; none where that would take long to find out."""
-        size = size_of(value)
-        most = MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED
-        if size.values * self._cost.breadth * self._cost.faults > most or size.characters > _MAX_QUOTED:
-            return set()
-        return {path for error in self._engine_for(size).iter_errors(value) for path in _null_members(error)}
 
     def _is_valid(self, value: Any) -> bool:
         if self._takes_small and is_small(value):  # to weigh it would cost more than the check
@@ -214,44 +208,6 @@ def _fits(pattern: str, size: int) -> bool:
     return True
 
 
-def repair_arguments(tool: Tool, arguments: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
-    """Return arguments that the tool's check accepts, without the nulls of optional arguments and members that refuse
-    null: models send it for what they leave out (strict modes of LLM APIs; LlamaIndex shows each optional one as
-    nullable). Return them as they came where the check accepts them, or refuses them all the same."""
-    schema = tool.checked_schema
-    validator = validators.compile_tool(tool.digest, schema)
-    if validator.is_valid(arguments):
-        return arguments
-    properties, required = schema.get("properties", {}), schema.get("required", ())
-    alone = validators.compile_alone(schema)
-    repaired = {
-        name: value
-        for name, value in arguments.items()
-        if value is not None or name in required or name not in properties or alone.is_valid({name: None})
-    }
-    if not validator.is_valid(repaired) and (paths := validator.refused_nulls(repaired)):
-        copied: Any = deepcopy(repaired)
-        for *parents, name in paths:
-            del reduce(getitem, parents, copied)[name]
-        repaired = copied
-    return repaired if validator.is_valid(repaired) else arguments
-
-
-def _null_members(error: Any) -> Iterator[tuple[str | int, ...]]:
-    if error.instance is None and error.instance_path and isinstance(error.instance_path[-1], str):
-        yield tuple(error.instance_path)
-    for alternative in getattr(error.kind, "context", None) or ():
-        for inner in alternative:
-            yield from _null_members(inner)
-
-
-def note_nulls(tool: Tool, sent: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """Return what to add to a service's error about nulls of ``sent`` that were left out, and what else fits there."""
-    schema = tool.checked_schema
-    texts = {name: _expected(schema["properties"][name], schema) for name in sent if name not in arguments}
-    return excerpt("".join(f"; {name}: null was left out; it takes {text}" for name, text in texts.items()), MAX_FAULT)
-
-
 def describe_fault(error: Any, schema: Mapping[str, Any], most: int = MAX_FAULT) -> str:
     """Return where a value is wrong, and how, in at most ``most`` bytes. ``schema`` is the one of the whole value."""
     alternatives = getattr(error.kind, "context", None)
@@ -275,7 +231,7 @@ def _text(error: Any, schema: Mapping[str, Any]) -> str:
         return f"{value.decode()} is not one of {', '.join(options)}{did_you_mean(error.instance, labels)}"
     if kind.name == "required":
         place = pointer_of((*error.schema_path[:-1], "properties", kind.property))
-        return f"{error.message}: {_expected(resolve(schema, f'#{place}'), schema)}".removesuffix(": ")
+        return f"{error.message}: {expected(resolve(schema, f'#{place}'), schema)}".removesuffix(": ")
     # Of the whole value: the names that a part of the schema knows are not all.
     if error.schema_path == ["additionalProperties"] and "patternProperties" not in schema:
         known = list(schema.get("properties", {}))
@@ -287,17 +243,17 @@ def _text(error: Any, schema: Mapping[str, Any]) -> str:
     return str(error.message)
 
 
-def _expected(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> str:
+def expected(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> str:
     """Return which values a schema takes, in words: labels, or types; "" where it does not say."""
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return ""
     if "$ref" in schema:
-        return _expected(resolve(whole, schema["$ref"]), whole, depth + 1)
+        return expected(resolve(whole, schema["$ref"]), whole, depth + 1)
     if labels := schema.get("enum"):
         return f"one of {', '.join(jsonrpc.encode(label).decode() for label in labels[:_MAX_LABELS])}"
     types = schema.get("type", ())
     alternatives = (*schema.get("anyOf", ()), *schema.get("oneOf", ()))[:_MAX_ALTERNATIVES]
-    texts = ([types] if isinstance(types, str) else types, (_expected(one, whole, depth + 1) for one in alternatives))
+    texts = ([types] if isinstance(types, str) else types, (expected(one, whole, depth + 1) for one in alternatives))
     return " or ".join(dict.fromkeys(filter(None, chain(*texts))))
 
 

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, JsonValue, Secret, field_validator
 
 from gateway.settings.auth import ScopeTokens
+from gateway.settings.custom import PathToOne
 from gateway.settings.knobs import Document, Section, knob, texts_in
-from gateway.units import Duration, Rate, format_duration
+from gateway.units import Duration, Rate, Size, format_duration
 
 EXCLUDED: Final = (
     # Methods that describe the service.
@@ -22,6 +23,10 @@ EXCLUDED: Final = (
     # Methods that open a wallet (Bitcoin Core, Ethereum). gateway/catalog/curation.py finds those that reveal keys.
     "walletpassphrase", "personal_*",
 )  # fmt: skip
+
+
+MIN_RESULT: Final = 256
+"""Bytes that always remain of a result: less tells a model nothing."""
 
 
 class Annotations(Document):
@@ -55,6 +60,25 @@ class Argument(Document):
 
     def conflict(self) -> str:
         return "a hidden argument needs a default, which is always sent" if self.hidden and not self.has_default else ""
+
+
+class ResultShown(Document):
+    """What models are shown of a tool's results."""
+
+    select: PathToOne | None = knob(
+        None,
+        "JSONPath (RFC 9535) of names and indexes to what is shown, e.g. $.data.items. A result without it is whole.",
+    )
+    fields: tuple[str, ...] = knob((), "Members to show of the object, or of each object in the list. Empty: all.")
+    max: Size | None = knob(None, "Instead of catalog.results.max.", ge=MIN_RESULT)
+
+
+class Results(Section):
+    """What models are shown of the results of all tools. REST and /jsonrpc have them whole."""
+
+    max: Size | None = knob(
+        None, "Bytes of JSON beyond which a result is cut on MCP, and says how much is missing.", ge=MIN_RESULT
+    )
 
 
 class ToolOverride(Section):
@@ -94,6 +118,12 @@ class ToolOverride(Section):
         None,
         "Ask the user through the client before each call. destructive: only where the tool is published with "
         "destructiveHint: true. Under the pattern * this applies to all tools.",
+    )
+    result: ResultShown = knob(ResultShown, "What models see of results, e.g. {select: $.items, fields: [id, name]}.")
+    coerce: bool | None = knob(
+        None,
+        "Send the value that a text spells (5, true, a JSON object) where the schema takes no text. Absent: only for "
+        "tools that are published with readOnlyHint: true.",
     )
     output_schema: dict[str, JsonValue] | bool | None = knob(
         None, "JSON Schema of the result, instead of the listing's. false: none."
@@ -165,6 +195,7 @@ class CatalogSettings(Section):
         "only where a model would read more tokens in the list than that; four characters of names, descriptions and "
         "input schemas count as one. Calls by name still work.",
     )
+    results: Results = knob(Results, "What models are shown of results.")
     pin: str | None = knob(
         None,
         "File with what was reviewed of each tool (name, texts, schemas, who may call it, how it is called), written "

@@ -33,6 +33,10 @@ class Path:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def leads_to_one(self) -> bool:
+        return self._query.singular_query()
+
     def find(self, document: Any, most: int) -> list[tuple[str | None, Any]]:
         """Return the first ``most`` selected values, each with its member name, or None for an element of a list.
         Raises :class:`ValueError` for a document that is nested too deeply for the expression."""
@@ -69,6 +73,11 @@ def parse_path(value: Any) -> Path:
 JsonPath = Annotated[
     Path, PlainValidator(parse_path), PlainSerializer(str), WithJsonSchema({"type": "string", "pattern": r"^\$"})
 ]
+PathToOne = Annotated[
+    JsonPath,
+    checked(lambda path: path.leads_to_one, "may lead to many values: use names and indexes alone, e.g. $.data.items"),
+]
+"""A path whose cost does not depend on the document."""
 
 
 SecretParams = Annotated[

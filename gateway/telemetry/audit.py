@@ -202,6 +202,7 @@ class _Call(Struct, gc=False):
     consent: dict[str, Any] | None
     call_id: str | UnsetType = UNSET
     arguments: Mapping[str, Any] | UnsetType = UNSET
+    coerced: int | UnsetType = UNSET
     outcome: str | UnsetType = UNSET
     sent: bool | UnsetType = UNSET
     ms: float | UnsetType = UNSET
@@ -229,6 +230,7 @@ def _call(event: str, record: Record) -> _Call:
         consent,
         record.call_id or UNSET,
         UNSET if record.arguments is None else record.arguments,
+        record.coerced or UNSET,
     )
 
 

@@ -66,8 +66,7 @@ class Lines:
         self._wakeups: SimpleQueue[None] = SimpleQueue()
         self._waiting: list[bytes] = []
         self._size = 0
-        self._lost = 0
-        self.lost = 0
+        self._lost = self.lost = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
@@ -240,6 +239,7 @@ class RequestLine(Struct, gc=False):
     bytes_in: int
     bytes_out: int
     attempts: int
+    coerced: int | UnsetType = UNSET
     worker: int | UnsetType = UNSET
 
 
@@ -255,7 +255,7 @@ def write_info(event: str, line: RequestLine) -> None:
         except ValueError:  # a lone surrogate
             pass
     fields = {name: value for name, value in structs.asdict(line).items() if value is not UNSET}
-    at, _, _ = fields.pop("time"), fields.pop("level"), fields.pop("event")
+    at, _, _ = map(fields.pop, ("time", "level", "event"))
     if _lines is None or _drop_below_level not in _processors:  # somebody captures them
         structlog.get_logger().info(event, **fields)
     elif _as_text:

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 from multidict import MultiMapping, istr
 
 from gateway.errors import GatewayError, ToolFault
@@ -32,7 +32,6 @@ CANCELLED: Final = "cancelled"
 TOOL_ERROR: Final = "tool_error"
 """The outcome of a call that was made, and whose result the service itself marks with ``isError``."""
 _LEFT: Final = (CLIENT_CLOSED, CANCELLED)
-_NO_TOOLS: Final[dict[str, str]] = {}
 INTROSPECTION: Final = "introspect token"
 BATCH: Final = "batch"  # the method of a record that stands for a whole batch
 CALL: Final = "tools/call"  # MCP's method, which calls on other surfaces have too
@@ -61,8 +60,9 @@ class Record(Struct, eq=False):
     seconds. ``resends`` is how often the call was sent again. ``limit`` names the limit that refused the request,
     ``token_refused`` says why its token was. ``consent`` is the Unix time at which a person agreed to the call, 0
     without. ``rpc_method`` is the service's method, ``arguments`` what the audit shows of a call's, and ``call_id``
-    joins its lines there. ``trace`` are headers for the service, ``ambient`` those of HTTP beside them. If sampled, it
-    has a ``span``, once that ``is_decided``. ``memory`` counts what it takes. Times are of :func:`time.perf_counter`.
+    joins its lines there. ``coerced`` texts in them became values. ``trace`` are headers for the service, ``ambient``
+    those of HTTP beside them. If sampled, it has a ``span``, once that ``is_decided``. ``memory`` counts what it takes.
+    Times are of :func:`time.perf_counter`.
     """
 
     request_id: str
@@ -105,6 +105,7 @@ class Record(Struct, eq=False):
     rpc_method: str = ""
     arguments: Mapping[str, Any] | None = None
     call_id: str = ""
+    coerced: int = 0
     ambient: Trace | None = None
     is_decided: bool = False
     span: Span | None = None
@@ -172,8 +173,8 @@ class Record(Struct, eq=False):
 
     def note_work(self, name: str, began: float, error: str, service: str = "") -> None:
         """Note work that ends now. If several requests wait for the same work, one has it; some belongs to none."""
-        work = Record("", service=service, method=name, outcome=error, started=began,
-                      ended=time.perf_counter(), trace=self.trace)  # fmt: skip
+        work = Record("", service=service, method=name, outcome=error, started=began, trace=self.trace)
+        work.ended = time.perf_counter()
         if self.request_id and not self.ended:
             self.work = (*self.work, work)
         else:
@@ -215,6 +216,7 @@ class Record(Struct, eq=False):
             self.bytes_in,
             self.bytes_out,
             1 + self.resends if self.sent_at else 0,
+            self.coerced or UNSET,
         )
 
 
@@ -261,7 +263,7 @@ def _count(record: Record) -> None:
         record.outcome or OK,
         cells.code_label(record.code) if record.code else "",
         record.revision,
-        TOOLS.get(record.service, _NO_TOOLS).get(record.tool, OTHER) if record.ran else "",
+        TOOLS.get(record.service, {}).get(record.tool, OTHER) if record.ran else "",
     )
     cell = CELLS.get(key)
     if cell is None:
@@ -324,8 +326,7 @@ SINKS: Final[list[Callable[[Record], None]]] = []
 
 
 def request_id(headers: MultiMapping[str], trace: Trace | None) -> str:
-    """Return the id that a client gave its request in X-Request-Id, if it is well-formed; else its trace's, or a new
-    one."""
+    """Return a client's X-Request-Id, if it is well-formed; else the id of its trace, or a new one."""
     given = headers.get(REQUEST_ID)
     if given is not None and _GIVEN_ID.fullmatch(given):
         return given
@@ -337,8 +338,7 @@ def new_id() -> str:
 
 
 def client_name(info: object) -> str:
-    """Return what a client calls itself in its ``clientInfo``, short and without control characters; "" where it does
-    not."""
+    """Return what a client calls itself in its ``clientInfo``, short and printable; "" where it does not."""
     name = info.get("name") if isinstance(info, dict) else None
     return _cut(name, _SHORT) if isinstance(name, str) else ""
 

@@ -113,7 +113,8 @@ async def test_every_member_is_documented_and_every_documented_one_is_there(
     secret = tmp_path / "secret"
     secret.write_text("0123456789abcdef")
     away = settings(backend.refused_url, "store.url=redis://127.0.0.1:9", f"server.secret_file={secret}")
-    states = (settings(backend.url), away, [*refused, "--token-file", str(token)])
+    harmful = settings(backend.url, "catalog.tools.greet.annotations={destructiveHint: true}")
+    states = ([*harmful, "--agents"], away, [*refused, "--token-file", str(token)])
     found: set[str] = set()
     for state in states:
         ran = await run("check", "--json", *state)

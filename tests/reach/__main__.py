@@ -3,6 +3,7 @@
 If a target is missed, nothing is written, and the exit code is 1.
 
 ``python -m tests.reach [PART OF A SERVICE'S NAME ...]`` measures some, and leaves the page as it is.
+``python -m tests.reach --sizes [PART ...]`` prints how much of each listing models are shown.
 ``python -m tests.reach --mistakes`` prints cause and next step of each first contact that fails.
 """
 
@@ -20,6 +21,7 @@ from tests.mistakes.contact.table import faults, judged
 from tests.reach.appliances import ALL
 from tests.reach.measure import Measured, measure
 from tests.reach.rows import Row
+from tests.reach.sizes import measured_sizes
 from tests.reach.table import missed, table, with_table
 from tests.services.process import ServiceFailed, ServiceMissing
 
@@ -62,8 +64,13 @@ def main(parts: list[str]) -> int:
     logs.configure("error")
     if parts == ["--mistakes"]:
         return mistakes()
+    sized, parts = parts[:1] == ["--sizes"], [part for part in parts if part != "--sizes"]
+    chosen = [row for row in ALL if not parts or any(part in row.service for part in parts)]
+    if sized:
+        print(*(asyncio.run(measured_sizes(row)) for row in chosen), sep="\n")
+        return 0
     rows = []
-    for row in [row for row in ALL if not parts or any(part in row.service for part in parts)]:
+    for row in chosen:
         rows.append(asyncio.run(measured(row)))
         print(f"{row.service}: {rows[-1].kind}", file=sys.stderr)
         for fault in rows[-1].faults:

@@ -121,5 +121,4 @@ def count_types(tools: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _stands_for_params(name: str, schema: Mapping[str, Any]) -> bool:
-    texts = ("The positional parameters, in order.", "The parameters: by position a list, by name an object.")
-    return name == "params" and schema.get("description") in texts
+    return name == "params" and schema in ({"type": "array"}, {"type": ["array", "object"]})

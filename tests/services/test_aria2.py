@@ -46,10 +46,7 @@ async def test_every_method_is_offered_but_those_that_end_or_describe_the_servic
 
 async def test_unknown_parameters_are_one_array_of_positions(gateway: Front) -> None:
     tool = (await gateway.tools())["aria2_tellStatus"]
-    assert tool["inputSchema"] == {
-        "type": "object",
-        "properties": {"params": {"type": "array", "description": "The positional parameters, in order."}},
-    }
+    assert tool["inputSchema"] == {"type": "object", "properties": {"params": {"type": "array"}}}
 
 
 @pytest.mark.parametrize("surface", SURFACES)

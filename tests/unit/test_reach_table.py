@@ -13,6 +13,7 @@ from gateway.catalog.build import Builder
 from gateway.listing.describe import Describe
 from gateway.listing.introspection import SystemIntrospection
 from gateway.listing.plain import Plain
+from gateway.mcp.modern import PROJECTOR
 from gateway.model import Listing, Method, Parameter, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
@@ -29,7 +30,7 @@ async def tools_of(*methods: Method) -> dict[str, Any]:
     """The input schemas of the tools that come of these methods, as MCP lists them."""
     builder = Builder(Params(), ValidatorCache())
     catalog = await builder.build_catalog(Listing(methods[0].dialect, methods), CatalogSettings())
-    return {tool.name: {"inputSchema": tool.input_schema} for tool in catalog.tools}
+    return {tool.name: PROJECTOR.project(tool) for tool in catalog.tools}
 
 
 async def test_arguments_with_a_type_are_counted_and_unknown_params_are_one_without() -> None:

@@ -1,0 +1,125 @@
+"""Repair arguments that a tool's check refuses, where only one thing can be meant.
+
+Agent frameworks send null for what the model left out (CrewAI, LlamaIndex, strict modes of LLM APIs), and models write
+numbers, truth values and nested objects as texts. A text becomes the value that it spells only where the schema takes
+no text, so nothing is lost: as JSON the value is the text again, but for white space.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from itertools import chain
+from operator import getitem
+from typing import Any, Final
+
+from gateway import jsonrpc
+from gateway.errors import GatewayError
+from gateway.jsonrpc.bounds import value_cost
+from gateway.model import Tool
+from gateway.schema.validation import MAX_FAULT, ValidatorCache, expected
+from gateway.text import excerpt
+
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
+_MOST_EXACT: Final = 2**53
+"""Integers up to here are the same in every client and service; beyond, some read the nearest fraction."""
+_OF_ITSELF: Final = ("type", "enum", "const")
+"""Kinds of errors that say of a value that it is of no use, whatever is in it."""
+
+
+def repair_arguments(
+    tool: Tool, arguments: Mapping[str, Any], validators: ValidatorCache, take: Callable[[int], bool]
+) -> tuple[Mapping[str, Any], int] | None:
+    """Return arguments that the tool's check accepts, and how many texts became values; None where there are none.
+
+    Nulls of optional arguments and members that refuse null are left out. If that is not enough, and the tool
+    ``coerces``, texts become values. ``take`` returns whether there is memory for so many bytes more.
+    """
+    schema = tool.checked_schema
+    validator = validators.compile_tool(tool.digest, schema)
+    if None in arguments.values():
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        alone = validators.compile_alone(schema)
+        arguments = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None or name in required or name not in properties or alone.is_valid({name: None})
+        }
+        if validator.is_valid(arguments):
+            return arguments, 0
+    errors = validator.errors(arguments) or ()
+    repaired = jsonrpc.decode(jsonrpc.encode(arguments))  # a copy
+    if nulls := dict.fromkeys(_null_members(errors)):
+        for *path, last in nulls:
+            del reduce(getitem, path, repaired)[last]
+        if validator.is_valid(repaired):
+            return repaired, 0
+        errors = validator.errors(repaired) or ()
+    texts = dict.fromkeys(_refused_texts(errors)) if tool.coerces else ()
+    for *path, last in texts:
+        holder = reduce(getitem, path, repaired)
+        holder[last] = _spelled(holder[last], take)
+    return (repaired, len(texts)) if texts and validator.is_valid(repaired) else None
+
+
+def note_nulls(tool: Tool, sent: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """Return what to add to a service's error about nulls of ``sent`` that were left out, and what else fits there."""
+    schema = tool.checked_schema
+    texts = {name: expected(schema["properties"][name], schema) for name in sent if name not in arguments}
+    return excerpt("".join(f"; {name}: null was left out; it takes {text}" for name, text in texts.items()), MAX_FAULT)
+
+
+def _null_members(errors: Iterable[Any]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path to each member of an object that is null and must not be, in an alternative too."""
+    for error in errors:
+        if error.instance is None and error.instance_path and isinstance(error.instance_path[-1], str):
+            yield tuple(error.instance_path)
+        yield from _null_members(chain.from_iterable(getattr(error.kind, "context", None) or ()))
+
+
+def _refused_texts(errors: Iterable[Any]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path to each text that stands where the schema takes none. Of alternatives for an object or a list,
+    only one may be left that takes such a value."""
+    for error in errors:
+        if isinstance(error.instance, str):
+            if _takes_no_text(error):
+                yield tuple(error.instance_path)
+        elif alternatives := getattr(error.kind, "context", None):
+            fitting = [
+                errors for errors in alternatives if not any(one.kind.name in _OF_ITSELF for one in _at(error, errors))
+            ]
+            if len(fitting) == 1:
+                yield from _refused_texts(fitting[0])
+
+
+def _at(error: Any, others: Iterable[Any]) -> list[Any]:
+    """Return the errors of the same value."""
+    return [one for one in others if one.instance_path == error.instance_path]
+
+
+def _takes_no_text(error: Any) -> bool:
+    """Return whether an error of a text says that every text is wrong there."""
+    kind = error.kind
+    match kind.name:
+        case "type":
+            return True
+        case "enum":
+            return not any(isinstance(option, str) for option in kind.options)
+        case "const":
+            return not isinstance(kind.expected_value, str)
+    alternatives = getattr(kind, "context", None) or [[]]
+    return all(any(map(_takes_no_text, _at(error, errors))) for errors in alternatives)
+
+
+def _spelled(text: str, take: Callable[[int], bool]) -> Any:
+    """Return the integer, truth value, object or list that a text spells, the text itself where it spells none."""
+    if _INTEGER.fullmatch(text) and text != "-0":
+        return int(text) if abs(int(text)) <= _MOST_EXACT else text
+    if text in ("true", "false"):
+        return text == "true"
+    raw = text.encode()
+    if text.lstrip()[:1] in ("{", "[") and take(value_cost(raw)):
+        try:
+            return jsonrpc.decode_strictly(raw)
+        except GatewayError:
+            pass
+    return text

@@ -1,0 +1,172 @@
+"""A result that is too large for a model stays JSON, and says what is missing of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway import jsonrpc
+from gateway.errors import BackendError
+from gateway.jsonrpc import Raw
+from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result, fit_result
+from gateway.model import NO_RESULT, Binding, Outcome, ResultFit, Structure, Tool
+from tests.each import each
+
+MODERN: Final = ResultShape(structured=True, objects_only=False, blocks=BLOCKS_2025_06)
+COUNT: Final = re.compile(r"(\d+) more (item|member|character)s?")
+Fit = dict[str, Any]
+
+
+def tool_with(fit: ResultFit, *arguments: str) -> Tool:
+    schema = {"type": "object", "properties": {name: {} for name in arguments}}
+    return Tool("t", "t", "t", schema, Binding("t", Structure.BY_NAME), output_schema={"type": "object"}, fit=fit)
+
+
+async def fitted(value: Any, fit: ResultFit, *arguments: str, raw: bool = False) -> Outcome:
+    tool = tool_with(fit, *arguments)
+    return await fit_result(Outcome(tool, Raw(jsonrpc.encode(value)) if raw else value), fit)
+
+
+async def shown(value: Any, most: int, *arguments: str, raw: bool = False) -> tuple[Any, str]:
+    """Return the value that a model is shown, and what it is told of the rest."""
+    outcome = await fitted(value, ResultFit(most=most), *arguments, raw=raw)
+    result = call_result(outcome, MODERN)
+    assert result["isError"] is False
+    if not outcome.more:
+        assert call_meta(outcome) == {}
+        return outcome.value, ""
+    first, second = result["content"]
+    assert result.keys() == {"content", "isError"}
+    assert call_meta(outcome) == {"truncated": True}
+    assert len(first["text"].encode()) <= most
+    return json.loads(first["text"]), second["text"]
+
+
+async def test_the_first_items_of_a_list_are_shown_and_the_others_are_counted() -> None:
+    items = [{"id": number} for number in range(1000)]
+    kept, more = await shown(items, 2048, "kind", "limit", "page_size")
+    assert kept == items[: len(kept)]
+    assert more == f"{1000 - len(kept)} more items: narrow with limit or page_size"
+    assert len(jsonrpc.encode(items[: len(kept) + 1])) > 2048
+    assert await shown(items, 2048, "limit", "page_size", raw=True) == (kept, more)
+
+
+async def test_of_an_object_the_large_list_is_cut_and_its_small_members_stay() -> None:
+    value = {"total": 1000, "items": list(range(10_000)), "next": "abc", "other": ["x" * 100] * 100}
+    kept, more = await shown(value, 4096)
+    assert list(kept) == list(value)
+    assert (kept["total"], kept["next"]) == (1000, "abc")
+    assert len(kept["items"]) > 300
+    assert len(kept["other"]) > 10
+    assert more == f"{10_100 - len(kept['items']) - len(kept['other'])} more items"
+
+
+async def test_a_long_text_is_cut_within_its_characters() -> None:
+    text = '"ä\u20ac\U0001f600\n' * 1000
+    kept, more = await shown(text, 1000, "offset")
+    assert text.startswith(kept)
+    assert more == f"{len(text) - len(kept)} more characters: narrow with offset"
+    kept, more = await shown({"id": 1, "log": text}, 1000)
+    assert (kept["id"], text.startswith(kept["log"]), len(kept["log"]) > 100) == (1, True, True)
+
+
+async def test_one_item_that_is_too_large_is_cut_itself() -> None:
+    kept, more = await shown([{"name": "first", "rows": list(range(1000))}, {"name": "second"}], 300)
+    assert kept[0]["name"] == "first"
+    assert kept[0]["rows"][:3] == [0, 1, 2]
+    assert re.fullmatch(r"\d+ more items", more)
+
+
+@each("value", [10**600, [10**600], {"a": 10**600}, {"x" * 900: 1}, [[[10**600]]]])
+async def test_what_cannot_be_cut_is_left_out_or_becomes_a_text(value: Any) -> None:
+    kept, more = await shown(value, 256)
+    assert more
+    assert kept is not None
+
+
+async def test_nested_values_are_cut_however_deep() -> None:
+    value: Any = list(range(1000))
+    for _ in range(400):
+        value = [value]
+    _, more = await shown(value, 256)
+    assert more.endswith(("more item", "more items"))
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=400),
+    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=40), inner, max_size=30),
+    max_leaves=60,
+)
+
+
+def counted(before: Any, after: Any) -> dict[str, int]:
+    """Return what is missing in ``after``; fail where it is no part of ``before``."""
+    found = {"item": 0, "member": 0, "character": 0}
+    if isinstance(before, str):
+        assert before.startswith(after)
+        found["character"] = len(before) - len(after)
+        return found
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(before, list):
+        found["item"] = len(before) - len(after)
+        pairs = list(zip(before, after, strict=False))
+    elif isinstance(before, dict):
+        assert list(after) == [name for name in before if name in after]
+        found["member"] = len(before) - len(after)
+        pairs = [(before[name], after[name]) for name in after]
+    else:
+        assert before == after
+    for pair in pairs:
+        for what, count in counted(*pair).items():
+            found[what] += count
+    return found
+
+
+@given(values, st.integers(256, 2000), st.booleans())
+async def test_a_cut_value_is_json_that_fits_and_a_part_of_the_whole(value: Any, most: int, raw: bool) -> None:
+    kept, more = await shown(value, most, raw=raw)
+    if not more:
+        kept = jsonrpc.decode(kept) if isinstance(kept, Raw) else kept
+        assert kept == value
+        return
+    assert {what: int(count) for count, what in COUNT.findall(more)} == {
+        what: count for what, count in counted(value, kept).items() if count
+    }
+
+
+@each(
+    ("fit", "value", "expected"),
+    [
+        ({"select": "$.data.items"}, {"data": {"items": [1, 2]}}, [1, 2]),
+        ({"select": "$['a b'][-1]"}, {"a b": [1, 2]}, 2),
+        ({"select": "$.data.items"}, {"data": {"rows": []}}, {"data": {"rows": []}}),
+        ({"select": "$.data"}, {"data": None}, None),
+        (
+            {"fields": ("id", "name")},
+            [{"name": "x", "id": 1, "blob": "y"}, {"id": 2}, 3],
+            [{"id": 1, "name": "x"}, {"id": 2}, 3],
+        ),
+        ({"fields": ("id",)}, {"name": "x", "id": 1}, {"id": 1}),
+        ({"fields": ("id",)}, "text", "text"),
+        ({"select": "$.r", "fields": ("id",), "most": 256}, {"r": [{"id": 1, "x": "y" * 500}]}, [{"id": 1}]),
+    ],
+)
+async def test_what_the_operator_selects_is_shown(fit: Fit, value: Any, expected: Any) -> None:
+    for raw in (False, True):
+        outcome = await fitted(value, ResultFit(**fit), raw=raw)
+        assert (outcome.value, outcome.more) == (expected, "")
+        assert call_result(outcome, MODERN)["isError"] is False
+
+
+async def test_faults_questions_and_calls_without_a_result_stay() -> None:
+    fit = ResultFit("$.a", ("b",), 256)
+    for outcome in (Outcome(tool_with(fit), fault=BackendError("no" * 500)), Outcome(tool_with(fit), NO_RESULT)):
+        assert await fit_result(outcome, fit) is outcome

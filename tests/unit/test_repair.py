@@ -1,0 +1,234 @@
+"""Texts in arguments become the values that they spell, only where nothing else can be meant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from gateway import jsonrpc
+from gateway.model import Binding, Structure, Tool
+from gateway.schema.repair import repair_arguments
+from gateway.schema.validation import ValidatorCache
+from tests.each import each
+
+VALIDATORS: Final = ValidatorCache()
+MOST: Final = 2**53
+NODE: Final = {"type": "object", "properties": {"size": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}}}
+
+
+def tool_with(schema: dict[str, Any], *, coerces: bool = True) -> Tool:
+    return Tool("t", "t", "t", schema, Binding("t", Structure.BY_NAME), coerces=coerces)
+
+
+def repaired(schema: Any, value: Any, *, coerces: bool = True) -> Any:
+    """Return what becomes of one argument ``x``, None where the call is refused."""
+    whole = {"type": "object", "properties": {"x": schema}, "$defs": {"node": NODE}}
+    tool = tool_with(whole, coerces=coerces)
+    assert not VALIDATORS.compile(whole).is_valid({"x": value})
+    found = repair_arguments(tool, {"x": value}, VALIDATORS, lambda _: True)
+    return None if found is None else found[0]["x"]
+
+
+INTEGER: Final = {"type": "integer"}
+OBJECT: Final = {"type": "object"}
+
+
+@each(
+    ("schema", "text", "expected"),
+    [
+        (INTEGER, "5", 5),
+        (INTEGER, "-17", -17),
+        (INTEGER, "0", 0),
+        (INTEGER, str(MOST), MOST),
+        (INTEGER, str(-MOST), -MOST),
+        ({"type": "number"}, "5", 5),
+        ({"type": ["integer", "null"]}, "5", 5),
+        ({"anyOf": [INTEGER, {"type": "null"}]}, "5", 5),
+        ({"enum": [1, 2]}, "2", 2),
+        ({"const": True}, "true", True),
+        ({"allOf": [{"minimum": 1}, INTEGER]}, "5", 5),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "boolean"}, "false", False),
+        (OBJECT, '{"a": [1, "2"]}', {"a": [1, "2"]}),
+        (OBJECT, ' \n{"a":1}', {"a": 1}),
+        ({"type": "array", "items": INTEGER}, "[1,2]", [1, 2]),
+        ({"type": "array", "items": INTEGER}, ["1", 2], [1, 2]),
+        ({"prefixItems": [INTEGER, {"type": "string"}]}, ["1", "2"], [1, "2"]),
+        ({"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}, {"size": "5"}, {"size": 5}),
+        ({"$ref": "#/$defs/node"}, {"next": {"next": {"size": "5"}}}, {"next": {"next": {"size": 5}}}),
+        ({"type": "object", "additionalProperties": INTEGER}, {"any": "5"}, {"any": 5}),
+    ],
+)
+def test_a_text_becomes_the_value_that_it_spells(schema: Any, text: Any, expected: Any) -> None:
+    found = repaired(schema, text)
+    assert jsonrpc.encode(found) == jsonrpc.encode(expected)  # 1 and true are equal in Python
+    assert repaired(schema, text, coerces=False) is None
+
+
+@each(
+    ("schema", "text"),
+    [
+        *(
+            (INTEGER, text)
+            for text in ("5.0", "1e3", "+5", "05", "-0", "", " 5", "5 ", "\u0665", "5\n", "0x5", "true", "five")
+        ),
+        *((INTEGER, str(number)) for number in (MOST + 1, -MOST - 1, 10**40)),
+        *(({"type": "boolean"}, text) for text in ("True", "1", "0", "yes", "null", " true")),
+        *(({"type": "number"}, text) for text in ("1.5", "NaN", "1e400")),
+        (OBJECT, "[1]"),
+        (OBJECT, '{"a":1} trailing'),
+        (OBJECT, '{"a":1,"a":2}'),
+        (OBJECT, '{"a":NaN}'),
+        (OBJECT, "{'a': 1}"),
+        (OBJECT, '{"a":' * 65 + "1" + "}" * 65),
+        ({"type": "array"}, "[" + "[]," * 50_000 + "[]]"),
+        ({"type": "null"}, "null"),
+        (False, "5"),
+    ],
+)
+def test_another_text_stays_and_the_call_is_refused(schema: Any, text: Any) -> None:
+    assert repaired(schema, text) is None
+
+
+@each(
+    ("schema", "text"),
+    [
+        ({"type": ["integer", "string"], "maxLength": 0}, "5"),
+        ({"anyOf": [INTEGER, {"type": "string", "maxLength": 0}]}, "5"),
+        ({"minLength": 3}, "5"),
+        ({"enum": ["a", 5]}, "5"),
+        ({"not": {"type": "string"}}, "5"),  # this check does not read it, so it leaves the text alone
+        ({"properties": {"y": True}, "additionalProperties": False, "type": "object"}, {"z": "5"}),
+        # Of two alternatives for an object, neither is surely the one.
+        ({"anyOf": [NODE, {"type": "object", "required": ["a"]}], "required": ["b"]}, {"size": "5"}),
+    ],
+)
+def test_where_the_schema_may_take_a_text_it_stays(schema: Any, text: Any) -> None:
+    assert repaired(schema, text) is None
+
+
+def test_all_or_nothing_is_repaired() -> None:
+    whole = {"properties": {"a": INTEGER, "b": INTEGER, "c": INTEGER}, "required": ["a"]}
+    tool = tool_with(whole)
+
+    def found(**arguments: Any) -> Any:
+        return repair_arguments(tool, arguments, VALIDATORS, lambda _: True)
+
+    assert found(a="1", b="2") == ({"a": 1, "b": 2}, 2)
+    assert found(a="1", b="two") is None
+    assert found(a="1", c=None) == ({"a": 1}, 1)
+    assert found(a=1, c=None) == ({"a": 1}, 0)
+    assert found(a=None) is None
+
+
+def test_what_takes_long_or_has_no_memory_is_not_repaired() -> None:
+    tool = tool_with({"properties": {"x": {"type": "array", "items": INTEGER}}})
+    assert repair_arguments(tool, {"x": ["1"] * 20}, VALIDATORS, lambda _: True) == ({"x": [1] * 20}, 20)
+    for many in (21, 1_000_000):
+        assert repair_arguments(tool, {"x": ["1"] * many}, VALIDATORS, lambda _: True) is None
+    assert repair_arguments(tool, {"x": "[1,2]"}, VALIDATORS, lambda size: size < 100) is None
+    assert repair_arguments(tool, {"x": "[1,2]"}, VALIDATORS, lambda size: size < 1000) is not None
+
+
+names = st.sampled_from(["a", "b"])
+literals = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "5", "-0", "true", "1.0"])
+values = st.recursive(
+    literals, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=2), max_leaves=6
+)
+texts = values.map(json.dumps) | st.sampled_from(["true", "7", "-1", "05", str(MOST + 1)])
+sent = st.recursive(
+    literals | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=2),
+    max_leaves=6,
+)
+kinds = st.sampled_from(["null", "boolean", "integer", "number", "string", "array", "object"])
+schemas = st.recursive(
+    st.booleans()
+    | st.builds(lambda kind: {"type": kind}, kinds | st.lists(kinds, min_size=1, max_size=2, unique=True))
+    | st.builds(lambda enum: {"enum": enum}, st.lists(literals, min_size=1, max_size=3))
+    | st.just({"$ref": "#/$defs/d"}),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": st.dictionaries(names, inner, max_size=2),
+            "additionalProperties": inner,
+            "items": inner,
+            "prefixItems": st.lists(inner, min_size=1, max_size=2),
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "oneOf": st.lists(inner, min_size=1, max_size=2),
+            "allOf": st.lists(inner, min_size=1, max_size=2),
+            "not": inner,
+            "type": kinds,
+        },
+    ),
+    max_leaves=6,
+)
+
+
+def spelled(before: Any, after: Any) -> int:
+    """Return how many texts became values; fail where anything else differs."""
+    if isinstance(before, str) and not isinstance(after, str):
+        assert type(after) in (bool, int, list, dict)
+        if type(after) in (bool, int):
+            assert before == json.dumps(after)
+            assert type(after) is bool or abs(after) <= MOST
+        else:
+            assert json.loads(before) == after
+        return 1
+    assert type(before) is type(after)
+    if isinstance(before, dict):
+        assert list(before) == list(after)
+        return sum(spelled(before[name], after[name]) for name in before)
+    if isinstance(before, list):
+        assert len(before) == len(after)
+        return sum(spelled(*pair) for pair in zip(before, after, strict=True))
+    assert before == after
+    return 0
+
+
+def kind_of(value: Any) -> dict[str, Any]:
+    kinds = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object", type(None): "null"}
+    return {"type": kinds[type(value)]}
+
+
+likely = st.recursive(
+    values.map(lambda value: (kind_of(value), json.dumps(value))),
+    lambda inner: (
+        st.builds(lambda one, other: ({"anyOf": [one[0], other]}, one[1]), inner, schemas)
+        | st.builds(lambda one, other: ({"oneOf": [other, one[0]]}, one[1]), inner, schemas)
+        | st.builds(lambda one, other: ({"allOf": [one[0], other]}, one[1]), inner, schemas)
+        | inner.map(lambda one: ({"type": "array", "items": one[0]}, [one[1], one[1]]))
+        | inner.map(lambda one: ({"type": "object", "properties": {"a": one[0]}}, {"a": one[1]}))
+    ),
+    max_leaves=3,
+)
+"""Schemas beside what they may accept once it is repaired: most other pairs have nothing to do with each other."""
+calls = st.dictionaries(names, likely | st.tuples(schemas, sent | st.none()), min_size=1, max_size=2)
+
+
+@given(calls, schemas)
+def test_repaired_arguments_are_valid_and_say_what_was_sent(call: dict[str, tuple[Any, Any]], definition: Any) -> None:
+    properties = {name: schema for name, (schema, _) in call.items()}
+    arguments = {name: value for name, (_, value) in call.items()}
+    schema = {"type": "object", "properties": properties, "$defs": {"d": definition}}
+    if "$ref" in json.dumps(definition):
+        schema["$defs"] = {"d": {"type": "integer"}}
+    oracle = Draft202012Validator(schema)
+    if VALIDATORS.compile(schema).is_valid(arguments):
+        return
+    found = repair_arguments(tool_with(schema), arguments, VALIDATORS, lambda _: True)
+    if found is None:
+        return
+    after, count = found
+    assert oracle.is_valid(after)
+    left_out = arguments.keys() - after.keys()
+    assert all(arguments[name] is None and not oracle.is_valid({name: None}) for name in left_out)
+    assert spelled({name: arguments[name] for name in after}, dict(after)) == count
+    assert repair_arguments(tool_with(schema, coerces=False), arguments, VALIDATORS, lambda _: True) in (
+        None,
+        (after, 0),
+    )
