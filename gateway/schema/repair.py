@@ -69,9 +69,11 @@ def note_nulls(tool: Tool, sent: Mapping[str, Any], arguments: Mapping[str, Any]
 
 
 def _null_members(errors: Iterable[Any]) -> Iterator[tuple[str | int, ...]]:
-    """Yield the path to each member of an object that is null and must not be, in an alternative too."""
+    """Yield the path to each member of an object that may be there and must not be null, in an alternative too."""
     for error in errors:
-        if error.instance is None and error.instance_path and isinstance(error.instance_path[-1], str):
+        is_member = error.instance_path and isinstance(error.instance_path[-1], str)
+        # Of a member that may not be there at all, the engine may give the path to the object around it.
+        if error.instance is None and is_member and error.kind.name != "falseSchema":
             yield tuple(error.instance_path)
         yield from _null_members(chain.from_iterable(getattr(error.kind, "context", None) or ()))
 

@@ -125,6 +125,21 @@ def test_all_or_nothing_is_repaired() -> None:
     assert found(a=None) is None
 
 
+def test_a_null_of_a_member_is_left_out_and_nothing_that_is_unknown() -> None:
+    inner = {"type": "object", "properties": {"n": INTEGER, "m": INTEGER}, "required": ["n"]}
+    tool = tool_with({"properties": {"x": inner, "y": {"anyOf": [inner, {"type": "array"}]}}})
+
+    def found(**arguments: Any) -> Any:
+        return repair_arguments(tool, arguments, VALIDATORS, lambda _: True)
+
+    assert found(x={"n": 1, "m": None}) == ({"x": {"n": 1}}, 0)
+    assert found(x={"n": "1", "m": None}) == ({"x": {"n": 1}}, 1)
+    assert found(y={"n": 1, "m": None}) == ({"y": {"n": 1}}, 0)
+    assert found(x={"n": None}) is None
+    closed = tool_with({"properties": {"x": {"type": "object", "additionalProperties": False}}})
+    assert repair_arguments(closed, {"x": {"z": None}}, VALIDATORS, lambda _: True) is None
+
+
 def test_what_takes_long_or_has_no_memory_is_not_repaired() -> None:
     tool = tool_with({"properties": {"x": {"type": "array", "items": INTEGER}}})
     assert repair_arguments(tool, {"x": ["1"] * 20}, VALIDATORS, lambda _: True) == ({"x": [1] * 20}, 20)
@@ -181,8 +196,9 @@ def spelled(before: Any, after: Any) -> int:
         return 1
     assert type(before) is type(after)
     if isinstance(before, dict):
-        assert list(before) == list(after)
-        return sum(spelled(before[name], after[name]) for name in before)
+        assert list(after) == [name for name in before if name in after]
+        assert all(before[name] is None for name in before.keys() - after.keys())
+        return sum(spelled(before[name], after[name]) for name in after)
     if isinstance(before, list):
         assert len(before) == len(after)
         return sum(spelled(*pair) for pair in zip(before, after, strict=True))
