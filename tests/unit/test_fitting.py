@@ -14,6 +14,8 @@ from gateway.errors import BackendError
 from gateway.jsonrpc import Raw
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result, fit_result
 from gateway.model import NO_RESULT, Binding, Outcome, ResultFit, Structure, Tool
+from gateway.telemetry.exchange_memory import ExchangeMemory
+from gateway.telemetry.record import RECORD, Record
 from tests.each import each
 
 MODERN: Final = ResultShape(structured=True, objects_only=False, blocks=BLOCKS_2025_06)
@@ -170,3 +172,24 @@ async def test_faults_questions_and_calls_without_a_result_stay() -> None:
     fit = ResultFit("$.a", ("b",), 256)
     for outcome in (Outcome(tool_with(fit), fault=BackendError("no" * 500)), Outcome(tool_with(fit), NO_RESULT)):
         assert await fit_result(outcome, fit) is outcome
+
+
+class NoRoom:
+    """Memory that is taken: a value cannot be decoded."""
+
+    def take(self, *_: Any, **__: Any) -> bool:
+        return False
+
+    def remove(self, *_: Any) -> None:
+        raise AssertionError("nothing was taken")
+
+
+async def test_without_memory_for_its_parts_a_result_is_cut_as_a_text() -> None:
+    record = Record("r", memory=ExchangeMemory(room=NoRoom()))
+    token = RECORD.set(record)
+    try:
+        kept, more = await shown(list(range(1000)), 256, raw=True)
+    finally:
+        RECORD.reset(token)
+    assert kept.startswith("[0,1,2")
+    assert more.endswith("more characters")
