@@ -46,7 +46,8 @@ def repair_arguments(
         }
         if validator.is_valid(arguments):
             return arguments, 0
-    errors = validator.errors(arguments) or ()
+    if not (errors := validator.errors(arguments)):
+        return None
     repaired = jsonrpc.decode(jsonrpc.encode(arguments))  # a copy
     if nulls := dict.fromkeys(_null_members(errors)):
         for *path, last in nulls:
