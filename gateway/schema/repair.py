@@ -54,7 +54,7 @@ def repair_arguments(
             del reduce(getitem, path, repaired)[last]
         if validator.is_valid(repaired):
             return repaired, 0
-        errors = validator.errors(repaired) or ()
+        errors = validator.errors(repaired) or []
     texts = dict.fromkeys(_refused_texts(errors)) if tool.coerces else ()
     for *path, last in texts:
         holder = reduce(getitem, path, repaired)
