@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +14,7 @@ from gateway.auth.issuers import Issuers
 from gateway.auth.verifier import Verifier
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
+from gateway.config.service_files import ServiceFiles
 from gateway.credentials import credential_modes
 from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.subscriptions import Subscriptions
@@ -118,3 +120,16 @@ class Inherited:
 
 NOTHING: Final = Inherited()
 """What a first service inherits."""
+
+
+@dataclass(frozen=True)
+class BuildContext:
+    """Hold what a service or a group is built with, beside its settings. ``secrets`` sign its texts, the first one new
+    ones; ``progress`` is told each dialect that is tried."""
+
+    files: ServiceFiles
+    store: Store
+    secrets: tuple[bytes, ...] = ()
+    mount: Mount = field(default_factory=Mount)
+    inherited: Inherited = NOTHING
+    progress: Callable[[str], None] = lambda _: None

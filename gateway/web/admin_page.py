@@ -9,7 +9,7 @@ rebinding, the origin stops other pages (CSRF).
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import inf
@@ -166,9 +166,7 @@ def _at(samples: Sequence[tuple[float, dict[str, Calls]]], when: float) -> dict[
 def _line(values: Sequence[float]) -> str:
     """Return the points of a sparkline 100 wide and 30 high, "" where nothing happened."""
     most = max(values, default=0.0)
-    return " ".join(_points(values, most)) if most and len(values) > 1 else ""
-
-
-def _points(values: Sequence[float], most: float) -> Iterator[str]:
-    step = 100 / max(len(values) - 1, 1)
-    yield from (f"{number * step:.1f},{29 - 28 * value / most:.1f}" for number, value in enumerate(values))
+    if not most or len(values) < 2:
+        return ""
+    step = 100 / (len(values) - 1)
+    return " ".join(f"{number * step:.1f},{29 - 28 * value / most:.1f}" for number, value in enumerate(values))

@@ -9,7 +9,7 @@ import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from gateway import jsonrpc
-from gateway.auth.access import Access
 from gateway.catalog.curation import Curation, left_out
 from gateway.concurrency.background import Problem
 from gateway.diagnosis.access import TokenReport
@@ -120,16 +119,15 @@ class ServicePage:
     settings: ResourceSettings
     operations: Operations
     invocation: Invocation
-    access: Access
     search: ToolSearch
     unready: Callable[[], str | None]
     calls: Problem
     report: Callable[[str, str], TokenReport]
-    mode: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.mode = self.settings.server.shown_page
         self.mount = self.settings.mount
+        self.access = self.invocation.access
         self._style = NameStyle(self.settings.catalog.names)
         self._curation = Curation(self.settings.catalog)
         self._discovery = self.operations.discovery
