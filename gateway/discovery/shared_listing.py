@@ -129,7 +129,6 @@ class SharedListing:
             self._end = self._store.subscribe(self._key, hear)
 
     def close(self) -> None:
-        """Hear no notices any more."""
         self._end()
         for task in self._refreshes:
             task.cancel()

@@ -305,7 +305,6 @@ class Server:
         return snapshot(chain(own, *of_services))
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
-        """Return what ``/metrics`` says, and its content type."""
         cells, exemplars = self.figures()
         cells |= {key: [value] for key, value in admin_gauges(1, 1, 0)}
         return await render((cells, exemplars), (one.name for one in self.resources.values()), accept)

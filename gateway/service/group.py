@@ -24,7 +24,7 @@ from gateway.mcp import legacy, modern
 from gateway.model import ANONYMOUS, SHARED, Caller, CallExtras, Catalog, NameStyle, Outcome, View
 from gateway.schema.validation import ValidatorCache
 from gateway.service.members import GroupAccess, GroupCatalogs, GroupTool, Member
-from gateway.service.mount import NOTHING, BuildContext, Mount
+from gateway.service.mount import BuildContext, Mount
 from gateway.service.resource import Resource, lists_per_caller
 from gateway.service.service import Service
 from gateway.settings import GroupSettings, ResourceSettings, ServiceSettings
@@ -57,10 +57,8 @@ class Group(Resource):
         self._views: set[View] = set()
 
     def start(self) -> None:
-        inherited, self._inherited = self._inherited, NOTHING  # or each group would keep all that were before it
-        if isinstance(inherited.discovery, GroupCatalogs):
-            self.discovery.take_over(inherited.discovery)
-        self._take_over_streams(inherited)
+        if isinstance(before := self._inherited.discovery, GroupCatalogs):
+            self.discovery.take_over(before)
         super().start()
         for service in self.services.values():
             service.discovery.followers.add(self._note_change)

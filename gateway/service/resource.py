@@ -28,7 +28,7 @@ from gateway.limits import Budget, CallBudget
 from gateway.mcp import endpoint, legacy, modern, operations, running, sessions
 from gateway.model import Caller, Catalog, NameStyle
 from gateway.schema.validation import ValidatorCache
-from gateway.service.mount import BuildContext, Inherited, ServiceAuth
+from gateway.service.mount import NOTHING, BuildContext, Inherited, ServiceAuth
 from gateway.settings import ResourceSettings
 from gateway.signing import SigningKeys
 from gateway.store import ResourceStore
@@ -115,6 +115,8 @@ class Resource:
 
     def start(self) -> None:
         """Start the background work, and tell open streams what changed. The mount is this one's from now on."""
+        inherited, self._inherited = self._inherited, NOTHING  # or each resource would keep all that were before it
+        self._take_over_streams(inherited)
         self.call_notices.follow()
         self.auth.issuers.start()
 
@@ -222,7 +224,6 @@ class Resource:
 
 
 def lists_per_caller(settings: ResourceSettings) -> bool:
-    """Return whether a service lists its methods for each caller."""
     return any(credential_modes(service).lists_per_caller for service in settings.services)
 
 

@@ -25,7 +25,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
 from gateway.model import SHARED, Catalog, NameStyle
-from gateway.service.mount import NOTHING, BuildContext, Inherited, Learned
+from gateway.service.mount import BuildContext, Inherited, Learned
 from gateway.service.resource import Resource, rest_page_size
 from gateway.settings import Credentials, ResourceSettings, ServiceSettings
 from gateway.text import masked_url, secrets_in
@@ -115,13 +115,12 @@ class Service(Resource):
         )
 
     def start(self) -> None:
-        inherited, self._inherited = self._inherited, NOTHING  # or each service would keep all that were before it
+        inherited = self._inherited
         if isinstance(inherited.discovery, Discovery):
             listings = inherited.learned is not None
             self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
             if inherited.gate is not None:
                 self.learned.gate.breaker.openings += inherited.gate.breaker.openings
-        self._take_over_streams(inherited)
         super().start()
         self.shared_listing.follow(self.discovery)
         self.discovery_notices.follow(self.discovery, self.mount.subscriptions)
@@ -132,7 +131,6 @@ class Service(Resource):
             self.background.start("listing", self.discovery.refresh_forever)
 
     def unready(self) -> str | None:
-        """Return why the service cannot answer yet, None if it can."""
         if not self.discovery.first_attempt_over.is_set() and time.monotonic() - self._started < READY_AFTER:
             return "the first listing has not come yet"
         return super().unready()

@@ -54,7 +54,6 @@ class Calls:
 
 
 def count_calls(found: cells.Cells) -> dict[str, Calls]:
-    """Return the calls so far by service."""
     calls: dict[str, Calls] = {}
     for key, cell in found.items():
         if key[0] != cells.REQUEST or key[3] != "tools/call":
@@ -103,13 +102,11 @@ class AdminPage:
         return True
 
     async def keep_history(self) -> None:
-        """Take samples until cancelled."""
         while True:
             self._samples.append((time.monotonic(), count_calls(self._figures()[0])))
             await asyncio.sleep(_EVERY)
 
     async def respond(self, unready: str | None, processes: Sequence[Mapping[str, Any]], *, reloads: bool) -> Response:
-        """Return the page."""
         found, _ = self._figures()
         now, calls = time.monotonic(), count_calls(found)
         samples = [*self._samples, (now, calls)]

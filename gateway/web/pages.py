@@ -273,22 +273,19 @@ class ServicePage:
 
     def _refused(self, exchange: Exchange) -> Response:
         error = exchange.error
-        why = str(getattr(error, "message", error))
-        report = self.report(_raw(exchange), why)
-        named = {} if self.mode == TOKEN else self.about()
-        frame = self._frame(exchange, named)
-        return render("whoami.html", exchange.path, 401, page=frame, principal=None, report=report, accepted=False)
+        report = self.report(_raw(exchange), str(getattr(error, "message", error)))
+        return self._render(exchange, "whoami.html", 401, principal=None, report=report, accepted=False)
 
     def _render(self, exchange: Exchange, template: str, status: int = 200, **values: Any) -> Response:
-        return render(template, exchange.path, status, page=self._frame(exchange, self.about()), **values)
-
-    def _frame(self, exchange: Exchange, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what each page of the service has: its name and state, where it is, and whether tokens are of use."""
+        """Return a page with what each page of the service has: its name and state, unless they are for callers with a
+        token alone, where it is, and whether tokens are of use."""
         unnamed = {"title": "Gateway", "about": "", "state": "", "word": ""}
         caller = exchange.caller.principal
+        about = unnamed if self.mode == TOKEN and caller is None else self.about()
         variable = KEY_VARIABLE if self._takes_keys_alone else ""
-        return {**unnamed, **about, "mount": self.mount[1:], "takes_tokens": self.access.enabled,
+        page = {**about, "mount": self.mount[1:], "takes_tokens": self.access.enabled,
                 "subject": caller.subject if caller else "", "mode": self.mode, "key_variable": variable}  # fmt: skip
+        return render(template, exchange.path, status, page=page, **values)
 
     async def _visible(self, caller: Caller) -> tuple[Catalog, str]:
         """Return the tools of ``tools/list`` for this caller; none, and why not."""

@@ -155,7 +155,6 @@ class Site:
         return route.form
 
     def challenge(self, error: Challenged) -> str:
-        """Return the ``WWW-Authenticate`` header for an error."""
         if isinstance(error, Unauthorized):
             error.scopes = self.access.challenged_scopes(error.scopes)
         url = self.metadata.url if self.metadata else None
