@@ -6,7 +6,7 @@ memory. One timer serves the keep-alive of all streams. They are woken in slices
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Flag, StrEnum, auto
 from itertools import chain, islice
 from typing import Any, Final, TypeVar
@@ -42,7 +42,7 @@ class Subscription:
     view: View
     client: str | None
     muted: bool = False
-    _events: StreamEvent = StreamEvent(0)
+    _events: StreamEvent = field(default_factory=lambda: StreamEvent(0))
     _waiter: asyncio.Future[None] | None = None
 
     async def next_event(self) -> StreamEvent:
