@@ -128,6 +128,8 @@ class ServicePage:
         self.mode = self.settings.server.shown_page
         self.mount = self.settings.mount
         self.access = self.invocation.access
+        takes_keys_alone = self.settings.auth.takes_keys and not self.settings.auth.traits.has_issuers
+        self._key_variable = KEY_VARIABLE if takes_keys_alone else ""
         self._style = NameStyle(self.settings.catalog.names)
         self._curation = Curation(self.settings.catalog)
         self._discovery = self.operations.discovery
@@ -280,9 +282,8 @@ class ServicePage:
         """Return a page with what each page of the service has: its name and state, unless they are for callers with a
         token alone, where it is, and whether tokens are of use."""
         unnamed = {"title": "Gateway", "about": "", "state": "", "word": ""}
-        caller = exchange.caller.principal
+        caller, variable = exchange.caller.principal, self._key_variable
         about = unnamed if self.mode == TOKEN and caller is None else self.about()
-        variable = KEY_VARIABLE if self._takes_keys_alone else ""
         page = {**about, "mount": self.mount[1:], "takes_tokens": self.access.enabled,
                 "subject": caller.subject if caller else "", "mode": self.mode, "key_variable": variable}  # fmt: skip
         return render(template, exchange.path, status, page=page, **values)
@@ -305,7 +306,7 @@ class ServicePage:
     def _connect(self, exchange: Exchange) -> dict[str, Any]:
         """Return the entry for each client, and the links that add it by themselves."""
         url, name = self._url(exchange), self.settings.name or "gateway"
-        variable = KEY_VARIABLE if self._takes_keys_alone else None
+        variable = self._key_variable
         clients = []
         for key, client in CLIENTS.items():
             takes_url = client.http is not None
@@ -320,10 +321,6 @@ class ServicePage:
             "vscode": f"vscode:mcp/install?{vscode}",
         }
         return {"url": url, "clients": clients, "links": links}
-
-    @property
-    def _takes_keys_alone(self) -> bool:
-        return self.settings.auth.takes_keys and not self.settings.auth.traits.has_issuers
 
     def _hints(self, tool: Tool) -> list[tuple[str, Any, str]]:
         """Return each annotation, its value, and who said so."""
