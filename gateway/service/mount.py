@@ -98,7 +98,7 @@ def _policies(settings: ResourceSettings, issuers: Issuers) -> tuple[IssuerPolic
 
 @dataclass(frozen=True)
 class Inherited:
-    """Hold what a service takes over from its predecessor, which made this of both settings (:meth:`Service.leave`).
+    """Hold what a service takes over from its predecessor, which made this of both settings (:meth:`Resource.leave`).
 
     ``auth`` is None where the settings of auth differ, ``learned`` where the backend or its kinds of credential do:
     then ``discovery`` gives only the last digests, and ``gate`` its counters. ``same_names`` says that tools are listed
