@@ -18,7 +18,7 @@ from gateway.http_client.transport import open_transport
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.service.group import build_alone
-from gateway.service.mount import Mount
+from gateway.service.mount import BuildContext, Mount
 from gateway.service.resource import Resource
 from gateway.service.service import Service
 from gateway.settings import CustomListing, ResourceSettings
@@ -118,7 +118,7 @@ async def _diagnose(service: Resource, caller: Caller, failure: BaseException | 
         listing = settings.backend.listing.model_copy(update={"dialect": "auto", "custom": CustomListing()})
         backend = settings.backend.model_copy(update={"listing": listing})
         files = await ServiceFiles.read(settings)
-        other = await Service.build(replace(settings, backend=backend), files, MemoryStore(), ())
+        other = await Service.build(replace(settings, backend=backend), BuildContext(files, MemoryStore()))
         try:
             return await other.reader.fetch_listing(caller)
         finally:
