@@ -11,9 +11,9 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 from gateway import jsonrpc
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.credentials.grants import CredentialUnavailable
+from gateway.http_client.choice import HttpClient
 from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, OutboundError
 from gateway.http_client.tls import TlsFiles, certificate_names, fingerprint
-from gateway.http_client.transport import Transport
 from gateway.jsonrpc.response import parse_decoded_response
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import HttpFacts, Listing, SourceAnswer
@@ -134,7 +134,7 @@ def has_json_rpc(value: Any) -> bool:
 class Elsewhere:
     """Ask through ``outbound``, without credentials. ``probe_listing`` raises ``NoListing`` where no dialect fits."""
 
-    def __init__(self, outbound: Transport, tls: TlsFiles, probe_listing: Callable[[], Awaitable[Listing]]) -> None:
+    def __init__(self, outbound: HttpClient, tls: TlsFiles, probe_listing: Callable[[], Awaitable[Listing]]) -> None:
         self._outbound = outbound
         self._tls = tls
         self._at_once = asyncio.Semaphore(_AT_ONCE)

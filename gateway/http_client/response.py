@@ -47,7 +47,11 @@ class DeadlinePassed(OutboundError):
     """Raised where no complete answer came in time."""
 
 
-class AnswerTooLarge(OutboundError):
+class UnusableAnswer(OutboundError):
+    """Raised where the other side did answer, with what cannot be used."""
+
+
+class AnswerTooLarge(UnusableAnswer):
     """Raised where the answer is larger than allowed."""
 
 
@@ -55,7 +59,7 @@ class NoRoom(OutboundError):
     """Raised where the process holds too many answers to read this one."""
 
 
-class BadHttp(OutboundError):
+class BadHttp(UnusableAnswer):
     """Raised where the answer is not valid HTTP (RFC 9112)."""
 
 

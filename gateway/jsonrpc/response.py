@@ -41,7 +41,8 @@ def parse_response(raw: bytes, id: Id, *, bare: bool = False) -> tuple[Any, Resp
     if (not begins or raw.find(b'"id"', -64) > 0) and type(value) is dict and _two_ids(raw, members_of(raw)):
         raise ValueError("two members of one name")
     result, fault = parse_decoded_response(value, id, bare=bare)
-    check_depth(raw, result, MAX_SHOWN_DEPTH)
+    if len(raw) > SMALL or raw.count(b"{") + raw.count(b"[") >= MAX_SHOWN_DEPTH:  # few need the look
+        check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from gateway.listing.entries import REMEDY, UnusableMethod
-from gateway.model import Listing, Method, QuarantinedMethod, SourceAnswer
+from gateway.model import NOT_ASKED, Listing, Method, QuarantinedMethod, SourceAnswer
 from gateway.settings import CustomListing
 from gateway.text import masked_url, shorten
 
@@ -146,6 +146,8 @@ async def first_match(questions: Iterable[Question], recognizes: Callable[[Any],
 
 def add_step(steps: list[Step], question: str, answer: SourceAnswer, missing: str) -> None:
     """Append the step of a question that brought no JSON, or not the JSON of this dialect."""
+    if answer is NOT_ASKED:
+        return
     if answer.has_value:
         answer = SourceAnswer(f"JSON, but {missing}", http=answer.http)
     steps.append(Step(question, answer))

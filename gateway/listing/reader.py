@@ -13,7 +13,7 @@ from msgspec import structs
 from gateway.backend.redaction import REDACTED
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
-from gateway.http_client.transport import Transport
+from gateway.backend.transport import Transport
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, static
 from gateway.listing.custom import Custom
 from gateway.listing.dialect import Dialect, ListingSource, NoListing, Step

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 JsonObject: TypeAlias = Mapping[str, Any]
 Schema: TypeAlias = Mapping[str, Any] | bool
@@ -110,6 +110,10 @@ class SourceAnswer:
     late: bool = False
     error: str = ""
     http: HttpFacts | None = field(default=None, compare=False)
+
+
+NOT_ASKED: Final = SourceAnswer("not asked")
+"""The answer to a question that this service's transport cannot carry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from gateway.auth.api_keys import KeyRing
 from gateway.auth.compact import InvalidToken
 from gateway.auth.metadata import build_resource_metadata
 from gateway.backend.admission import BackendGate, CallAdmission, ListingAdmission
-from gateway.backend.client import HEADERS, BackendClient
+from gateway.backend.choice import open_transport
+from gateway.backend.client import BackendClient
 from gateway.backend.redaction import ErrorRedactor
 from gateway.catalog import build, pages
 from gateway.concurrency.background import Background, UseCounter
@@ -29,7 +30,6 @@ from gateway.diagnosis.trouble import Trouble
 from gateway.discovery import shared_listing, subscriptions
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.tool_search import SEARCH_CATALOG, builtin_tools
-from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
@@ -90,13 +90,13 @@ class Service:
         backend = settings.backend
         tls, reserve = backend_tls(settings), mount.held.reserve
         self.certificate_end = tls.certificate_end()
-        self.outbound = open_transport(settings, tls, HEADERS, reserve, digest=self._modes.calls.answers_challenges)
-        self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
+        self.transport = open_transport(settings, tls, reserve, digest=self._modes.calls.answers_challenges)
+        self._endpoint = BackendEndpoint(self.transport, backend.url, form_of(backend))
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets(), *header_secrets(settings))
         self.secrets = (*sent, *settings.catalog.secrets())
         self.reader = ListingReader(
-            ListingAdmission(self.outbound, self.learned.gate).of,
+            ListingAdmission(self.transport, self.learned.gate).of,
             backend,
             listing_credential,
             progress=progress,
@@ -213,7 +213,7 @@ class Service:
         self.discovery_notices.close()
         await self.background.stop()
         await self.discovery.close()
-        await self.outbound.close()
+        await self.transport.close()
         await self.auth.issuers.close()
 
     def _take_over_mount(self) -> None:
@@ -274,7 +274,7 @@ class Service:
         hidden = (*self.secrets, *secrets_in(backend.url), *self._inherited.secrets, url.hostname or "", url.netloc)
         redactor = ErrorRedactor(hidden)
         learned = self.learned
-        admission = CallAdmission(self.outbound, learned.gate, backend.queue_timeout)
+        admission = CallAdmission(self.transport, learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
         client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)

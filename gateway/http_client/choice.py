@@ -11,7 +11,7 @@ from gateway.http_client.tls import TlsFiles
 from gateway.settings import ServiceSettings
 
 
-class Transport(Protocol):
+class HttpClient(Protocol):
     """Exchange requests over HTTP: :class:`LeanTransport`, :class:`Outbound` for proxies, :class:`Lanes` for Digest."""
 
     async def request(
@@ -20,15 +20,17 @@ class Transport(Protocol):
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
         ...
 
+    async def close(self) -> None: ...
 
-def open_transport(
+
+def open_client(
     settings: ServiceSettings,
     tls: TlsFiles,
     headers: Mapping[str, str],
     reserve: Callable[[int], bool],
     *,
     digest: bool,
-) -> LeanTransport | Outbound | Lanes:
+) -> HttpClient:
     """Return the client towards a backend, with ``digest`` of a lane for each connection, else without a bound."""
     backend = settings.backend
     fixed = {name: value.get_secret_value() for name, value in backend.headers.items()}
