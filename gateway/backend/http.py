@@ -17,7 +17,7 @@ from gateway import errors
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Outgoing, Refusal, Reply
 from gateway.http_client.choice import HttpClient
-from gateway.http_client.response import Answer
+from gateway.http_client.response import Answer, ConnectFailed, HandshakeRefused
 from gateway.model import HttpFacts, SourceAnswer
 
 HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
@@ -103,6 +103,29 @@ class HttpReply(Reply, eq=False, kw_only=True):
         elif status == 200 and violation:
             what = f"no JSON-RPC response: {violation}"
         return SourceAnswer(f"{self.label}, {what}", away=status in _PROXY_STATUSES)
+
+
+class HandshakeReply(HttpReply, eq=False, kw_only=True):
+    """Hold an answer that opens no WebSocket, so that the message was not sent."""
+
+    @property
+    def is_success(self) -> bool:
+        return False
+
+    def failure(self) -> errors.ToolFault:
+        words = f"The backend opens no WebSocket ({self.label}); the call was not sent, so it is safe to repeat"
+        return super().failure() or errors.BackendUnavailable(words)
+
+    def summary(self, violation: str = "") -> SourceAnswer:
+        return super().summary("no WebSocket is opened")
+
+
+def handshake_reply(refused: HandshakeRefused, parts: RequestParts) -> Reply:
+    """Return what the answer to a handshake says. Raises :class:`ConnectFailed` where it is not the service's."""
+    reply = HandshakeReply(b"", _refusal(refused.answer.status, parts), answer=refused.answer)
+    if reply.cannot_serve and reply.retry_after is None:
+        raise ConnectFailed(str(refused)) from refused
+    return reply
 
 
 class HttpTransport:

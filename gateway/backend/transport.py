@@ -36,6 +36,8 @@ class Outgoing(Struct, eq=False):
     parts: RequestParts
     headers: Mapping[str, str] = NO_HEADERS
     url: str | None = None
+    is_question: bool = False
+    """True for what a listing or a login asks: it may be asked again, and be asked to learn how."""
 
 
 class Refusal(Enum):

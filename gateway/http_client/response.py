@@ -39,6 +39,12 @@ class NoConnection(OutboundError):
     sent = False
 
 
+class NoRoomToSend(OutboundError):
+    """Raised where the process holds too many answers to have room for this one."""
+
+    sent = False
+
+
 class Interrupted(OutboundError):
     """Raised where the connection ended before the answer did."""
 
@@ -83,6 +89,16 @@ class Answer(Struct):
     def content_type(self) -> str:
         """Return the bare media type, lower-case."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+class HandshakeRefused(OutboundError):
+    """Raised where the answer to a WebSocket's handshake opens none (RFC 6455 §4.1)."""
+
+    sent = False
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"the handshake was answered with HTTP {answer.status}")
+        self.answer = answer
 
 
 def has_input(transport: asyncio.BaseTransport | None) -> bool:

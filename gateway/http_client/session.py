@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 from weakref import WeakSet
 
 import aiohttp
@@ -83,6 +83,9 @@ class _Connector(aiohttp.TCPConnector):
         except ConnectFailed:
             connection.close()
             raise
+
+
+_CLOSING: Final = aiohttp.ClientWSTimeout(ws_close=1.0)  # seconds for the other side to close a WebSocket, too
 
 
 class Outbound:
@@ -172,6 +175,29 @@ class Outbound:
             raise response.Interrupted("the connection ended before the answer did") from error
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
             raise response.BadHttp("the answer is not valid HTTP") from error
+
+    async def open_websocket(
+        self, url: str, headers: Mapping[str, str], *, max_bytes: int
+    ) -> aiohttp.ClientWebSocketResponse[Literal[False]]:
+        """Open a WebSocket whose messages have at most ``max_bytes``. Raises :class:`ConnectFailed`,
+        :class:`Interrupted` and :class:`HandshakeRefused`."""
+        _EXCHANGE.set(_Exchange())
+        try:
+            return await self._session.ws_connect(
+                self._url(url),
+                headers=headers,
+                proxy=self._proxy,
+                server_hostname=self._tls.server_name,
+                timeout=_CLOSING,
+                max_msg_size=max_bytes,
+                decode_text=False,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise response.HandshakeRefused(Answer(error.status, error.headers or {}, b"")) from error
+        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
+            raise response.ConnectFailed(_reason(error, self._tls)) from error
+        except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
+            raise response.ConnectFailed("its answer to a WebSocket's handshake is none") from error
 
     def _url(self, url: str) -> URL:
         known = self._urls.get(url)

@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
 from gateway.settings.auth import ClientSecret, SecureUrl
 from gateway.settings.custom import CustomListing
-from gateway.settings.knobs import Document, HttpUrl, Section, knob
+from gateway.settings.knobs import WIRES, Document, HttpUrl, Section, ServiceUrl, knob
 from gateway.settings.sending import (
     GIVEN,
     PRINCIPAL_NAME,
@@ -199,7 +199,10 @@ class ListingSettings(Section):
 class Backend(Section):
     """The JSON-RPC service behind the gateway."""
 
-    url: HttpUrl = Field(description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.")
+    url: ServiceUrl = Field(
+        description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc or ws://127.0.0.1/ws. "
+        "Required."
+    )
     timeout: Duration = knob(
         30.0, "Deadline of a call, from the wait for a free connection to the last byte of the answer.", gt=0, le=3600
     )
@@ -256,6 +259,11 @@ class Backend(Section):
     listing: ListingSettings = knob(
         ListingSettings, "Listing of the backend's methods: its form, where it is, and whose it is."
     )
+
+    @property
+    def wire(self) -> Literal["http", "websocket", "stream"]:
+        """Return what the service is reached over."""
+        return WIRES[self.url.partition(":")[0].lower()]
 
     @property
     def told_claims(self) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -48,16 +48,18 @@ def _bracketed(url: str) -> str:
     return f"{found[1]}://[{found[2]}]:{found[3]}/" if found else "http://[::1]:8000/"
 
 
-def http_url(url: str) -> str:
-    """Return the URL if it is http or https, without credentials and fragment. Raises :class:`ValueError`."""
+def http_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> str:
+    """Return the URL if its scheme is one of ``schemes``, without credentials and fragment. Raises
+    :class:`ValueError`."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
         # The library's text would quote a part of the URL, which may be a password.
         raise ValueError(f"is not a URL; an IPv6 address needs brackets: {_bracketed(url)}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must be an http:// or https:// URL" + _scheme_hint(url, parts.scheme))
+    if parts.scheme not in schemes or not parts.hostname:
+        known = " or ".join(f"{scheme}://" for scheme in schemes)
+        raise ValueError(f"must be an {known} URL{_scheme_hint(url)}")
     if parts.username is not None or parts.password is not None:
         where = "backend.credentials: {mode: basic, user: …, password: …}"
         raise ValueError(f"must not carry a user name or password; a service's stand in {where}")
@@ -66,14 +68,24 @@ def http_url(url: str) -> str:
     return url
 
 
+WIRES: Final[Mapping[str, Literal["http", "websocket", "stream"]]] = {
+    "http": "http", "https": "http", "ws": "websocket", "wss": "websocket",
+}  # fmt: skip
+"""What a service is reached over, by the scheme of its URL."""
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 
 
-def _scheme_hint(url: str, scheme: str) -> str:
+def service_url(url: str) -> str:
+    """Return the URL if it is one of a service: a scheme of :data:`WIRES`. Raises :class:`ValueError`."""
+    scheme = url.partition(":")[0].lower()
+    return http_url(url, ("http", "https", "ws", "wss")) if WIRES.get(scheme) != "stream" else url
+
+
+ServiceUrl = Annotated[str, AfterValidator(service_url)]
+
+
+def _scheme_hint(url: str) -> str:
     """Return what to add for an address of a kind that other programs accept."""
-    kinds = {"ws": "a WebSocket", "wss": "a WebSocket", "unix": "a Unix socket", "tcp": "a TCP socket"}
-    if kind := kinds.get(scheme, "a Unix socket" if url.startswith("/") else ""):
-        return f"; {kind} cannot be reached yet: give the service's HTTP address"
     return "" if "://" in url or not re.match(r"[\w.-]+(?::\d+)?(?:/|$)", url) else "; put http:// before it"
 
 

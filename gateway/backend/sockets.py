@@ -1,0 +1,253 @@
+"""Send JSON-RPC messages over connections that carry many of them, both ways: WebSocket, Unix and TCP sockets.
+
+* A reply belongs to the call with its id, compared as text. One without an id belongs to the only call under way.
+* What the service asks is answered, and what it tells is dropped and counted: no caller of ours knows of it.
+* A message that was given to the socket counts as sent, whether the service read it or not.
+* After a time-out in which nothing came, the connection gets no new calls: the other side may be gone without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import structlog
+from msgspec import Struct
+
+from gateway.backend.http import handshake_reply
+from gateway.backend.request_parts import RequestParts
+from gateway.backend.transport import Outgoing, Reply
+from gateway.concurrency.single_flight import SingleFlight
+from gateway.http_client import response
+from gateway.http_client.response import CONNECT_TIMEOUT, HandshakeRefused, OutboundError
+from gateway.jsonrpc.response import answer_to_service, parse_head
+
+_MOST_LINKS: Final = 3
+"""Connections that are kept: for calls, for listings with a credential of their own, and for a login."""
+_MOST_ATTEMPTS: Final = 2
+"""Connections that a message is tried on, while nothing of it was sent."""
+
+log = structlog.get_logger()
+
+
+class Receiver(Protocol):
+    """Take what comes on a connection."""
+
+    def message_received(self, raw: bytes) -> bytes | None:
+        """Take one whole message. Return what is to be sent back at once, if anything."""
+
+    def connection_lost(self, error: OutboundError) -> None:
+        """Take the end of the connection, which is told once."""
+
+
+class Connection(Protocol):
+    """Carry whole messages."""
+
+    async def send(self, message: bytes) -> None:
+        """Give a message to the socket. Raises :class:`~gateway.http_client.response.EndedUnsent`, where that is closed
+        already."""
+
+    def abort(self) -> None:
+        """Close it now."""
+
+
+class Dialer(Protocol):
+    """Open connections to one service."""
+
+    async def connect(self, parts: RequestParts, receiver: Receiver) -> Connection:
+        """Return a connection. Raises :class:`~gateway.http_client.response.ConnectFailed`, and
+        :class:`~gateway.http_client.response.HandshakeRefused`."""
+
+    async def close(self) -> None:
+        """Close what is left of all connections."""
+
+
+class _Waiter(Struct, eq=False):
+    reply: asyncio.Future[Reply]
+    max_bytes: int
+
+
+class SocketTransport:
+    """Send messages over connections that ``dialer`` opens. An unfinished message may hold ``room`` bytes of memory,
+    which ``reserve`` counts while a connection has calls under way."""
+
+    has_documents = False
+
+    def __init__(self, dialer: Dialer, *, room: int, reserve: Callable[[int], bool]) -> None:
+        self._dialer = dialer
+        self._room = room
+        self._reserve = reserve
+        self._links: list[_Link] = []
+        self._openings: SingleFlight[tuple[Any, ...], _Link] = SingleFlight()
+        self._is_closed = False
+        self.dropped = 0
+        """Messages of the service that belong to no call."""
+
+    def __repr__(self) -> str:
+        return f"<SocketTransport: {len(self._links)} connections, {self.dropped} messages dropped>"
+
+    async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
+        """Send a message. Of a notification the reply is empty."""
+        key = "" if outgoing.id is None else str(outgoing.id)
+        link: _Link | None = None
+        is_sent = False
+        try:
+            async with asyncio.timeout(timeout):
+                for _ in range(_MOST_ATTEMPTS):
+                    link = self._usable(outgoing.parts, key) or await self._open(outgoing.parts)
+                    try:
+                        is_sent = True
+                        return await link.exchange(key, outgoing.body, max_bytes)
+                    except response.EndedUnsent:
+                        is_sent = False
+                raise response.ConnectFailed("its connections end at once")
+        except TimeoutError:
+            if link is None or not is_sent:
+                raise response.NoConnection(f"no connection within {timeout:g} s") from None
+            link.note_time_out(timeout)
+            raise response.DeadlinePassed(f"no complete answer within {timeout:g} s") from None
+        except HandshakeRefused as refused:
+            return handshake_reply(refused, outgoing.parts)
+
+    async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
+        raise NotImplementedError(url)  # has_documents says so
+
+    async def close(self) -> None:
+        """Close all connections. Calls under way end with :class:`~gateway.http_client.response.Interrupted`."""
+        self._is_closed = True
+        for link in [*self._links]:
+            link.retire(at_once=True)
+        await self._dialer.close()
+
+    def forget(self, link: _Link) -> None:
+        if link in self._links:
+            self._links.remove(link)
+
+    def drop(self) -> None:
+        """Count a message that belongs to no call."""
+        self.dropped += 1
+        if self.dropped == 1:
+            log.info("the backend sends messages that belong to no call; they are dropped")
+
+    def _usable(self, parts: RequestParts, key: str) -> _Link | None:
+        """Return a connection with this credential, and without a message of the same id under way."""
+        for link in self._links:
+            if (link.parts is parts or link.is_for(parts)) and key not in link.waiters:
+                return link
+        return None
+
+    async def _open(self, parts: RequestParts) -> _Link:
+        if self._is_closed:
+            raise response.ConnectFailed("the gateway has closed its connections")
+        key = (*sorted(parts.headers.items()), None, *sorted(parts.query.items()))
+        return await self._openings.join(key, lambda: self._open_link(parts))
+
+    async def _open_link(self, parts: RequestParts) -> _Link:
+        link = _Link(self, parts, self._room, self._reserve)
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                link.connection = await self._dialer.connect(parts, link)
+        except TimeoutError:
+            raise response.ConnectFailed("no connection in time") from None
+        if link.has_ended:
+            raise response.ConnectFailed("its connections end at once")
+        self._links.insert(0, link)
+        if self._is_closed:
+            link.retire(at_once=True)
+        for other in self._links[_MOST_LINKS:]:
+            other.retire()
+        return link
+
+
+class _Link:
+    """Hold one connection, and who waits for what on it. ``waiters`` are by the id of their message."""
+
+    connection: Connection
+
+    def __init__(
+        self, transport: SocketTransport, parts: RequestParts, room: int, reserve: Callable[[int], bool]
+    ) -> None:
+        self.parts = parts
+        self.waiters: dict[str, _Waiter] = {}
+        self._transport = transport
+        self._room = room
+        self._reserve = reserve
+        self._loop = asyncio.get_running_loop()
+        self._received_at = self._loop.time()
+        self._is_retired = False
+        self.has_ended = False
+
+    def is_for(self, parts: RequestParts) -> bool:
+        """Return whether the handshake with other parts would have been the same."""
+        return self.parts.headers == parts.headers and self.parts.query == parts.query
+
+    async def exchange(self, key: str, body: bytes, max_bytes: int) -> Reply:
+        """Send a message and return its reply, at once where ``key`` is "". Raises :class:`OutboundError`."""
+        if self.has_ended:
+            raise response.EndedUnsent
+        if not key:
+            await self._give(body)
+            return Reply(b"")
+        if not self.waiters and not self._reserve(self._room):
+            raise response.NoRoomToSend("too much is held to read an answer")
+        waiter = self.waiters[key] = _Waiter(self._loop.create_future(), max_bytes)
+        try:
+            await self._give(body)
+            return await waiter.reply
+        finally:
+            del self.waiters[key]
+            if not self.waiters:
+                self._reserve(-self._room)
+                if self._is_retired:
+                    self.connection.abort()
+
+    async def _give(self, body: bytes) -> None:
+        try:
+            await self.connection.send(body)
+        except response.EndedUnsent:
+            self.retire(at_once=True)
+            raise
+
+    def note_time_out(self, timeout: float) -> None:
+        """Retire the connection if nothing came on it meanwhile, or if what came may be half a message of nobody."""
+        if not self.waiters or self._loop.time() - self._received_at >= timeout:
+            self.retire()
+
+    def retire(self, *, at_once: bool = False) -> None:
+        """Take no more calls, and close the connection after the last one that is under way."""
+        self._is_retired = True
+        self._transport.forget(self)
+        if at_once or not self.waiters:
+            self.connection.abort()
+
+    def message_received(self, raw: bytes) -> bytes | None:
+        self._received_at = self._loop.time()
+        try:
+            head = parse_head(raw)
+        except ValueError:
+            head = None  # the only call under way has to judge it
+        if head is not None and head.method is not None:
+            if head.id is None:
+                self._transport.drop()
+                return None
+            return answer_to_service(head)
+        id = None if head is None else head.id
+        waiter = self.waiters.get(str(id)) if id is not None else self._only_waiter()
+        if waiter is None or waiter.reply.done():
+            self._transport.drop()
+        elif len(raw) > waiter.max_bytes:
+            waiter.reply.set_exception(response.AnswerTooLarge(f"larger than {waiter.max_bytes} bytes"))
+        else:
+            waiter.reply.set_result(Reply(raw))
+        return None
+
+    def _only_waiter(self) -> _Waiter | None:
+        return next(iter(self.waiters.values())) if len(self.waiters) == 1 else None
+
+    def connection_lost(self, error: OutboundError) -> None:
+        self.has_ended = True
+        self._transport.forget(self)
+        for waiter in self.waiters.values():
+            if not waiter.reply.done():
+                waiter.reply.set_exception(type(error)(*error.args))
