@@ -11,7 +11,7 @@ from gateway.credentials.fixed import BasicCredential, DigestCredential, NoCrede
 from gateway.credentials.grants import TokenClient
 from gateway.credentials.login import LoginCredential
 from gateway.credentials.same_resource import SameResource
-from gateway.settings import Credentials, ListingCredentials, ServiceSettings
+from gateway.settings import Credentials, ListingCredentials, Send, ServiceSettings
 from gateway.text import did_you_mean
 
 _ALL_MODES: Final[tuple[type[Credential], ...]] = (
@@ -93,6 +93,7 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
                     f"{settings.knob('auth.keys.file')} is none: set one of {others}"
                 )
     faults += header_faults(settings, modes)
+    faults += _wire_faults(settings, modes)
     listing = settings.backend.listing
     if listing.identity == "shared" and listing.credentials.mode != AUTO and modes.listing.per_caller:
         faults.append(
@@ -105,6 +106,33 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
             fault for mode in dict.fromkeys((modes.calls, modes.listing)) for fault in mode.faults(settings, modes)
         ]
     return faults
+
+
+_WORDS_OF_WIRES: Final = {"websocket": "a WebSocket is opened once for all callers", "stream": "this has no HTTP"}
+
+
+def _wire_faults(settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
+    """Yield what needs a request of its own for each call, or headers, where a service is not reached over HTTP."""
+    backend = settings.backend
+    if backend.wire == "http":
+        return
+    why, fitting = _WORDS_OF_WIRES[backend.wire], f"{NoCredential.name} or {StaticCredential.name}"
+    for (where, section), mode in zip(
+        credential_sections(settings), (modes.calls, modes.effective_listing), strict=True
+    ):
+        sent = section.send or Send()
+        if mode.per_caller or mode.answers_challenges:
+            meant = f"{AUTO} means {mode.name}, which" if section.mode == AUTO else mode.name
+            yield f"{where}.mode: {meant} needs HTTP, and {why}; set {fitting}"
+        elif backend.wire == "stream" and (mode in (BasicCredential, ClientCredentials) or sent.headers or sent.query):
+            yield f"{where}: {why}, so a credential goes into send.message, params or arguments; set {fitting}"
+    listing, login = backend.listing, backend.credentials.login
+    given = {"caller_headers": backend.caller_headers, "proxy": backend.proxy, "listing.url": listing.url,
+             "listing.language": listing.language, "credentials.login.endpoint": login and login.endpoint,
+             "headers": backend.headers if backend.wire == "stream" else None}  # fmt: skip
+    for knob, value in given.items():
+        if value:
+            yield f"{settings.knob('backend')}.{knob}: needs HTTP, and {why}: take it out"
 
 
 def build_credentials(

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from gateway.diagnosis.connection import set_knob
 from gateway.diagnosis.said import quoted, text_of
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble
 from gateway.text import printable
@@ -99,13 +100,14 @@ def websocket(trouble: Trouble) -> Question | None:
         or trouble.speaks_json_rpc
         or http.status not in (400, 404, 405, 426)
         or trouble.settings.backend.proxy
+        or trouble.settings.backend.wire != "http"
     ):
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
         if http.status != 426 and not await elsewhere.opens_websocket(trouble.url):
             return None
-        step = f"Set {trouble.knob} to an HTTP address of the service: a WebSocket cannot be reached yet."
+        step = set_knob(trouble.knob, f"ws{trouble.url.removeprefix('http')}")
         return Diagnosis(f"It is a WebSocket (HTTP {http.status} to POST).", step)
 
     return ask

@@ -1,0 +1,73 @@
+"""What a service that is not reached over HTTP cannot be told, and how that is said at start."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.config.source import ConfigError, load_settings
+from gateway.config.warnings import config_warnings
+
+SOCKET = "backend.url=ws://127.0.0.1:9/rpc"
+OFF = "auth.mode=off"
+JWT = "auth.issuers=[{issuer: 'https://login.example.com'}]"
+
+
+def faults(*knobs: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(None, knobs, {})
+    return list(caught.value.faults)
+
+
+@pytest.mark.parametrize("url", ["ws://127.0.0.1/rpc", "wss://rpc.example.com/", "WS://[::1]:8000/"])
+def test_a_websocket_is_an_address_of_a_service(url: str) -> None:
+    assert load_settings(None, [f"backend.url={url}", OFF], {}).backend.wire == "websocket"
+
+
+@pytest.mark.parametrize("url", ["ftp://a/", "ws://", "wss:///x", "ws://user:pass@a/"])
+def test_another_address_is_none(url: str) -> None:
+    (fault,) = faults(f"backend.url={url}", OFF)
+    assert fault.startswith("backend.url: ")
+    assert "pass" not in fault.partition("must not carry a user name or password")[0]
+
+
+def test_with_tokens_auto_is_never_silently_nothing() -> None:
+    assert faults(SOCKET, JWT) == [
+        "backend.credentials.mode: auto means same_resource, which needs HTTP, and a WebSocket is opened once for all "
+        "callers; set none or static",
+        "backend.listing.credentials.mode: auto means same_resource, which needs HTTP, and a WebSocket is opened once "
+        "for all callers; set none or static",
+    ]
+    load_settings(None, [SOCKET, JWT, "backend.credentials.mode=none"], {})
+
+
+@pytest.mark.parametrize(
+    "mode",
+    ["{mode: token_exchange, audience: a, client_id: g, client_secret: s}", "{mode: digest, user: a, password: b}"],
+)
+def test_what_each_request_would_show_is_a_fault(mode: str) -> None:
+    assert (
+        "a WebSocket is opened once for all callers; set none or static"
+        in faults(SOCKET, JWT, f"backend.credentials={mode}")[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "knob",
+    [
+        "caller_headers={X-User: '{sub}'}",
+        "proxy=http://proxy.example.com:3128",
+        "listing.url=http://a/",
+        "listing.language=de",
+    ],
+)
+def test_what_needs_a_request_of_http_is_a_fault(knob: str) -> None:
+    (fault,) = faults(SOCKET, JWT, "backend.credentials.mode=none", f"backend.{knob}")
+    name = knob.partition("=")[0]
+    assert fault == f"backend.{name}: needs HTTP, and a WebSocket is opened once for all callers: take it out"
+
+
+def test_a_secret_beyond_loopback_without_tls_is_a_remark() -> None:
+    send = "backend.credentials={mode: static, send: {headers: {X-Api-Key: abcdefghijkl}}}"
+    (remark,) = config_warnings(load_settings(None, ["backend.url=ws://rpc.example.com/", OFF, send], {}))
+    assert "rpc.example.com over ws: use wss, or set trusted_network" in remark
+    assert [*config_warnings(load_settings(None, ["backend.url=wss://rpc.example.com/", OFF, send], {}))] == []
