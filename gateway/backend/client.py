@@ -119,7 +119,7 @@ class BackendClient:
             except OutboundError as error:
                 self._check_repeat(error, method, attempts)
             await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
-        if reply.refused is Refusal.CREDENTIAL:
+        if reply.refused is not None and reply.refused is Refusal.CREDENTIAL:
             _record().note_failure(errors.BackendUnauthorized.slug)
             raise errors.BackendUnauthorized(_REFUSED)
         try:
@@ -152,6 +152,8 @@ class BackendClient:
             headers |= traces.headers(record, method, url or self.url)
         elif record.trace:
             headers |= record.trace
+        if parts.headers:
+            headers |= parts.headers  # the last word
         if parts.params or parts.arguments:
             params = parts.complete_params(params)
         body = (

@@ -33,7 +33,7 @@ _KEPT: Final = 4096
 """Bytes of each answer that tell a login page from another page."""
 
 
-class HttpReply(Reply, eq=False, kw_only=True):
+class HttpReply(Reply, eq=False, gc=False, kw_only=True):
     """Hold an answer over HTTP, whose status says more than its body."""
 
     answer: Answer
@@ -105,7 +105,7 @@ class HttpReply(Reply, eq=False, kw_only=True):
         return SourceAnswer(f"{self.label}, {what}", away=status in _PROXY_STATUSES)
 
 
-class HandshakeReply(HttpReply, eq=False, kw_only=True):
+class HandshakeReply(HttpReply, eq=False, gc=False, kw_only=True):
     """Hold an answer that opens no WebSocket, so that the message was not sent."""
 
     @property
@@ -141,14 +141,13 @@ class HttpTransport:
         return f"<HttpTransport through {self._client!r}>"
 
     async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> HttpReply:
-        """Send a message as the body of a POST. The headers of the credential win over others."""
-        parts, headers = outgoing.parts, outgoing.headers
-        url = outgoing.url or self._url
+        """Send a message as the body of a POST."""
+        parts, url = outgoing.parts, outgoing.url or self._url
         if parts.query:
             url = parts.url(url)
-        if parts.headers:
-            headers = {**headers, **parts.headers}
-        answer = await self._client.request("POST", url, outgoing.body, headers, timeout=timeout, max_bytes=max_bytes)
+        answer = await self._client.request(
+            "POST", url, outgoing.body, outgoing.headers, timeout=timeout, max_bytes=max_bytes
+        )
         return HttpReply(answer.body, None if answer.status == 200 else _refusal(answer.status, parts), answer=answer)
 
     async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> HttpReply:

@@ -136,7 +136,7 @@ class BackendSource:
         digits = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()
         id = int(digits[:7], 16) if form.integer_ids else f"q{digits[:_ID_DIGITS]}"
         body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
-        outgoing = Outgoing(id, body, self._parts, url=self.listing_url, is_question=True)
+        outgoing = Outgoing(id, body, self._parts, self._parts.headers, self.listing_url, is_question=True)
         question = f"{self.listing_url or self.url} {body!r}"
         reply = await self._ask(question, partial(self._transport.send, outgoing))
         if isinstance(reply, SourceAnswer):

@@ -26,10 +26,10 @@ from gateway.model import HttpFacts, SourceAnswer
 NO_HEADERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Outgoing(Struct, eq=False):
+class Outgoing(Struct, eq=False, gc=False):
     """Hold one message for the service: its bytes and its ``id``, which is None for a notification. ``parts`` say who
-    asks; those within the message are in ``body`` already. ``headers`` are those of this message alone (the ids of
-    request and trace), for transports that have such. ``url`` is another one than the transport's own."""
+    asks; those within the message are in ``body`` already. ``headers`` are theirs, and those of this message alone (the
+    ids of request and trace), for transports that have such. ``url`` is another one than the transport's own."""
 
     id: str | int | None
     body: bytes
@@ -47,7 +47,7 @@ class Refusal(Enum):
     CALLER = "caller"
 
 
-class Reply(Struct, eq=False):
+class Reply(Struct, eq=False, gc=False):
     """Hold the message that came back. Here it says all there is; a transport that knows more has its own class."""
 
     body: bytes
