@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.backend.http import HEADERS, HttpTransport
 from gateway.backend.request_parts import RequestParts
-from gateway.backend.sockets import Connection, Receiver, SocketTransport
+from gateway.backend.sockets import SocketConnection, Receiver, SocketTransport
 from gateway.backend.transport import OpenTransport
 from gateway.http_client.choice import open_client
 from gateway.http_client.session import Outbound
@@ -41,7 +41,7 @@ class _WebSocketDialer:
         self._max_bytes = _ROOM * backend.max_response
         self._outbound = Outbound(connections=0, tls=tls, headers=headers, middlewares=(refuse_redirects,))
 
-    async def connect(self, parts: RequestParts, receiver: Receiver) -> Connection:
+    async def connect(self, parts: RequestParts, receiver: Receiver) -> SocketConnection:
         socket = await self._outbound.open_websocket(parts.url(self._url), parts.headers, max_bytes=self._max_bytes)
         return WebSocket(socket, receiver.message_received, receiver.connection_lost)
 

@@ -41,7 +41,7 @@ class Receiver(Protocol):
         """Take the end of the connection, which is told once."""
 
 
-class Connection(Protocol):
+class SocketConnection(Protocol):
     """Carry whole messages."""
 
     async def send(self, message: bytes) -> None:
@@ -55,7 +55,7 @@ class Connection(Protocol):
 class Dialer(Protocol):
     """Open connections to one service."""
 
-    async def connect(self, parts: RequestParts, receiver: Receiver) -> Connection:
+    async def connect(self, parts: RequestParts, receiver: Receiver) -> SocketConnection:
         """Return a connection. Raises :class:`~gateway.http_client.response.ConnectFailed`, and
         :class:`~gateway.http_client.response.HandshakeRefused`."""
 
@@ -63,7 +63,7 @@ class Dialer(Protocol):
         """Close what is left of all connections."""
 
 
-class _Waiter(Struct, eq=False):
+class _Awaited(Struct, eq=False):
     reply: asyncio.Future[Reply]
     max_bytes: int
 
@@ -163,13 +163,13 @@ class SocketTransport:
 class _Link:
     """Hold one connection, and who waits for what on it. ``waiters`` are by the id of their message."""
 
-    connection: Connection
+    connection: SocketConnection
 
     def __init__(
         self, transport: SocketTransport, parts: RequestParts, room: int, reserve: Callable[[int], bool]
     ) -> None:
         self.parts = parts
-        self.waiters: dict[str, _Waiter] = {}
+        self.waiters: dict[str, _Awaited] = {}
         self._transport = transport
         self._room = room
         self._reserve = reserve
@@ -191,7 +191,7 @@ class _Link:
             return Reply(b"")
         if not self.waiters and not self._reserve(self._room):
             raise response.NoRoomToSend("too much is held to read an answer")
-        waiter = self.waiters[key] = _Waiter(self._loop.create_future(), max_bytes)
+        waiter = self.waiters[key] = _Awaited(self._loop.create_future(), max_bytes)
         try:
             await self._give(body)
             return await waiter.reply
@@ -242,7 +242,7 @@ class _Link:
             waiter.reply.set_result(Reply(raw))
         return None
 
-    def _only_waiter(self) -> _Waiter | None:
+    def _only_waiter(self) -> _Awaited | None:
         return next(iter(self.waiters.values())) if len(self.waiters) == 1 else None
 
     def connection_lost(self, error: OutboundError) -> None:
