@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.backend.http import HEADERS, HttpTransport
 from gateway.backend.request_parts import RequestParts
-from gateway.backend.sockets import SocketConnection, Receiver, SocketTransport
+from gateway.backend.sockets import Receiver, SocketConnection, SocketTransport
 from gateway.backend.transport import OpenTransport
 from gateway.http_client.choice import open_client
 from gateway.http_client.session import Outbound
