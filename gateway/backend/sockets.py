@@ -1,6 +1,7 @@
 """Send JSON-RPC messages over connections that carry many of them, both ways: WebSocket, Unix and TCP sockets.
 
-* A reply belongs to the call with its id, compared as text. One without an id belongs to the only call under way.
+* A reply belongs to the call with its id, compared as text. An error without an id, and what is no message at all,
+  belong to the call under way, if there is only one.
 * What the service asks is answered, and what it tells is dropped and counted: no caller of ours knows of it.
 * A message that was given to the socket counts as sent, whether the service read it or not.
 * After a time-out in which nothing came, the connection gets no new calls: the other side may be gone without a word.
@@ -21,6 +22,7 @@ from gateway.backend.transport import Outgoing, Reply
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.http_client import response
 from gateway.http_client.response import CONNECT_TIMEOUT, HandshakeRefused, OutboundError
+from gateway.jsonrpc import NULL
 from gateway.jsonrpc.response import answer_to_service, parse_head
 
 _MOST_LINKS: Final = 3
@@ -226,14 +228,13 @@ class _Link:
         try:
             head = parse_head(raw)
         except ValueError:
-            head = None  # the only call under way has to judge it
-        if head is not None and head.method is not None:
-            if head.id is None:
-                self._transport.drop()
-                return None
-            return answer_to_service(head)
-        id = None if head is None else head.id
-        waiter = self.waiters.get(str(id)) if id is not None else self._only_waiter()
+            waiter = self._only_waiter()
+        else:
+            if head.method is not None and head.id is not None:
+                return answer_to_service(head)
+            waiter = self.waiters.get(str(head.id))
+            if head.id is None and head.method is None and head.error != NULL:
+                waiter = self._only_waiter()
         if waiter is None or waiter.reply.done():
             self._transport.drop()
         elif len(raw) > waiter.max_bytes:

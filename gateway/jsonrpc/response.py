@@ -153,7 +153,8 @@ _METHOD_NOT_FOUND: Final = -32601
 class Head(msgspec.Struct):
     """Hold what tells whose a message is. ``method`` is None in a response, ``id`` in a notification."""
 
-    id: str | int | None = None
+    id: str | int | float | None = None
+    error: Raw = NULL
     method: str | None = None
     params: Raw = Raw(b"[]")
     jsonrpc: Raw = Raw(b"")

@@ -39,6 +39,20 @@ class Act(Enum):
     REFUSE = auto()
     """Refuse the credential, by what the transport has for that."""
 
+    # Of sockets that carry messages both ways:
+    CUT = auto()
+    """Send most of an answer, and end the connection."""
+    SLOW = auto()
+    """Send an answer in small pieces."""
+    GLUED = auto()
+    """Send several answers in one piece, the last one first."""
+    FOREIGN = auto()
+    """Send answers to nobody before each answer."""
+    FLOOD = auto()
+    """Tell and ask a hundred things before each answer."""
+    UNFINISHED = auto()
+    """Send ``size`` bytes of a message that never ends."""
+
 
 class Served(Listener):
     def __init__(self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
@@ -60,6 +74,7 @@ class Stand(ABC):
         self.release = asyncio.Event()
         self.messages: list[Json] = []
         self.url = ""
+        self.result: Callable[[Json], Any] = lambda message: message.get("params")
         self.listener = Served(self.serve)
 
     @abstractmethod
@@ -92,7 +107,7 @@ class Stand(ABC):
             return None
         if self.act is Act.GARBAGE:
             return b"{no JSON}"
-        result = "x" * 2 * 1024 * 1024 if self.act is Act.LARGE else message.get("params")
+        result = "x" * 2 * 1024 * 1024 if self.act is Act.LARGE else self.result(message)
         return json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": result}).encode()
 
 
@@ -114,17 +129,80 @@ class HttpStand(Stand):
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
 
+class SocketStand(Stand):
+    """A service that may say what it likes, when it likes. ``said`` is what it was answered."""
+
+    refuses = False
+    size = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[Json] = []
+        self._glued: list[bytes] = []
+        self._speaking = asyncio.Lock()
+
+    @abstractmethod
+    def wrap(self, body: bytes) -> bytes:
+        """Return a message as it is sent."""
+
+    async def take(self, message: Json, writer: asyncio.StreamWriter) -> None:
+        """Answer a message in its own time."""
+        if "method" not in message:
+            self.said.append(message)
+            return
+        body = await self.answer_to(message)
+        if body is None:
+            writer.transport.abort()
+        elif not writer.is_closing():
+            async with self._speaking:
+                await self._say(body, writer)
+
+    async def _say(self, body: bytes, writer: asyncio.StreamWriter) -> None:
+        sent = self.wrap(body)
+        if self.act is Act.CUT:
+            writer.write(sent[:-3])
+            writer.close()
+        elif self.act is Act.SLOW:
+            for at in range(0, len(sent), 7):
+                writer.write(sent[at : at + 7])
+                await asyncio.sleep(0)
+        elif self.act is Act.GLUED:
+            self._glued.insert(0, sent)
+            asyncio.get_running_loop().call_later(0.01, self._say_glued, writer)
+        elif self.act is Act.FOREIGN:
+            foreign = (
+                b'{"jsonrpc":"2.0","id":%s,"result":"nobody\'s"}' % id for id in (b'"c0"', b"7", b"null", b"1.5")
+            )
+            writer.write(b"".join(map(self.wrap, (*foreign, b'{"jsonrpc":"2.0"}'))) + sent)
+        elif self.act is Act.FLOOD:
+            told = self.wrap(b'{"jsonrpc":"2.0","method":"told","params":[1]}') * 100
+            asked = [b'{"jsonrpc":"2.0","id":1,"method":"%s","params":[2]}' % name for name in (b"echo", b"what")]
+            writer.write(told + b"".join(map(self.wrap, asked)) + sent)
+        else:
+            writer.write(sent)
+
+    def _say_glued(self, writer: asyncio.StreamWriter) -> None:
+        glued, self._glued = self._glued, []
+        if not writer.is_closing():
+            writer.write(b"".join(glued))
+
+
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
 
 
-class WebSocketStand(Stand):
+class WebSocketStand(SocketStand):
     """A service over WebSocket (RFC 6455), its frames written here, so that they can be wrong."""
+
+    refuses = True
 
     async def open(self) -> None:
         await self.listener.open()
         self.url = f"ws://127.0.0.1:{self.listener.port}/rpc"
         self.handshakes: list[Request] = []
         self.pongs: list[bytes] = []
+
+    def wrap(self, body: bytes) -> bytes:
+        return frame(body)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await read_request(reader, 0)
@@ -137,10 +215,6 @@ class WebSocketStand(Stand):
         accept = base64.b64encode(sha1(f"{request.headers['Sec-WebSocket-Key']}{_GUID}".encode()).digest())
         writer.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
         writer.write(b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
-        await self.talk(reader, writer)
-
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer each message in its own time, until the connection ends."""
         tasks: set[asyncio.Task[None]] = set()
         try:
             while (kind_and_content := await read_frame(reader))[0] != CLOSE:
@@ -148,18 +222,20 @@ class WebSocketStand(Stand):
                 if kind == PONG:
                     self.pongs.append(content)
                 if kind == TEXT:
-                    tasks.add(asyncio.create_task(self._answer(json.loads(content), writer)))
+                    tasks.add(asyncio.create_task(self.take(json.loads(content), writer)))
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _answer(self, message: Json, writer: asyncio.StreamWriter) -> None:
-        body = await self.answer_to(message)
-        if body is None:
-            writer.transport.abort()
-        elif not writer.is_closing():
-            writer.write(frame(body))
+    async def _say(self, body: bytes, writer: asyncio.StreamWriter) -> None:
+        if self.act is Act.UNFINISHED:
+            piece = b"x" * 1024 * 1024
+            for number in range(self.size // len(piece)):
+                writer.write(frame(piece, 0 if number else TEXT, final=False))
+                await writer.drain()
+        else:
+            await super()._say(body, writer)
 
 
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -187,4 +263,5 @@ async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return kind & 0x0F, bytes(byte ^ mask[at % 4] for at, byte in enumerate(content))
 
 
-STANDS: Final[dict[str, Callable[[], Stand]]] = {"http": HttpStand, "websocket": WebSocketStand}
+SOCKETS: Final[dict[str, Callable[[], SocketStand]]] = {"websocket": WebSocketStand}
+STANDS: Final[dict[str, Callable[[], Stand]]] = {"http": HttpStand, **SOCKETS}
