@@ -70,6 +70,7 @@ class LoginCredential(Credential):
         self._clock = clock
         self._id = 1 if tokens.backend is not None and tokens.backend.form.integer_ids else "login"
         self._parts: RequestParts | None = None
+        self._logins = 0
         self._found: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
         self._flights = SingleFlight[bytes, RequestParts]()
         self._renewed_at = self._refused_at = float("-inf")
@@ -102,8 +103,9 @@ class LoginCredential(Credential):
             expired = self._login.expired
             statuses = _UNAUTHORIZED.union(one for one in expired if isinstance(one, int))
             parts = parts_to_send(
-                self._send, values, known_secrets=secrets, refusing_statuses=statuses, refusing_errors=expired
-            )
+                self._send, values, known_secrets=secrets, refusing_statuses=statuses, refusing_errors=expired,
+                login=self._number(),
+            )  # fmt: skip
             if not all(map(is_header_value, parts.headers.values())):
                 raise LoginRefused("a value that it gives cannot be sent in a header")
         except LoginRefused as refusal:
@@ -118,6 +120,12 @@ class LoginCredential(Credential):
         self._parts = parts
         log.info("logged in at the backend", method=self._login.method)
         return parts
+
+    def _number(self) -> int:
+        """Return the number of this login, where it may be one of a connection."""
+        backend = self._tokens.backend
+        self._logins += backend is not None and not backend.transport.has_documents
+        return self._logins
 
     async def _ask(self) -> Reply:
         backend, login = self._tokens.backend, self._login

@@ -1,8 +1,9 @@
 """Read lists without a specification: names, or entries with a name.
 
-Such are Substrate's ``rpc_methods`` and Electrum's ``help``. The list stands alone or in a member such as ``methods``;
-it may be an object by name, or one text of names. Parameters are a list of names or of entries, an object by name, or
-one JSON Schema. A method with only a name may accept either structure: the caller chooses, with a list or an object.
+Such are Substrate's ``rpc_methods``, Electrum's ``help`` and ``__listMethods`` of rpc-websockets. The list stands alone
+or in a member such as ``methods``; it may be an object by name, or one text of names. Parameters are a list of names or
+of entries, an object by name, or one JSON Schema. A method with only a name may accept either structure: the caller
+chooses, with a list or an object.
 """
 
 import re
@@ -15,7 +16,7 @@ from gateway.listing.drupal import PATH
 from gateway.listing.entries import list_of, name_parameters, object_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
-LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands")
+LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands", "__listMethods")
 """Methods that answer such a list, in the order of asking."""
 _LIST_MEMBERS: Final = ("methods", "commands", "functions", "procedures", "help")
 _NAME_MEMBERS: Final = ("name", "method", "command")
@@ -32,7 +33,8 @@ class Plain:
     name = "plain"
     info = DialectInfo(
         spoken_by="services with their own lists of names, or of entries with a name",
-        requests="`GET {base}/jsonrpc/methods`; then `rpc_methods`, `rpc.methods`, `methods`, `help` and `commands`",
+        requests="`GET {base}/jsonrpc/methods`; then `rpc_methods`, `rpc.methods`, `methods`, `help`, `commands` and "
+        "`__listMethods`",
         recognized_by="a list of names or of entries with `name`, alone or in `methods`, `commands`, …; or `methods{}` "
         "by name; as the answer to a call also a text of at least two names",
         carries=("title", "description", "parameters", "types", "required", "result"),

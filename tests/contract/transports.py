@@ -201,6 +201,10 @@ class WebSocketStand(SocketStand):
         self.handshakes: list[Request] = []
         self.pongs: list[bytes] = []
 
+    def accepts(self, request: Request) -> bool:
+        """Return whether a handshake opens a WebSocket."""
+        return self.act is not Act.REFUSE
+
     def wrap(self, body: bytes) -> bytes:
         return frame(body)
 
@@ -209,7 +213,7 @@ class WebSocketStand(SocketStand):
         if request is None:
             return
         self.handshakes.append(request)
-        if self.act is Act.REFUSE:
+        if not self.accepts(request):
             writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
             return
         accept = base64.b64encode(sha1(f"{request.headers['Sec-WebSocket-Key']}{_GUID}".encode()).digest())
