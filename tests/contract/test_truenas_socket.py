@@ -15,7 +15,8 @@ from tests.front import front
 KEY: Final = "1-abcdefghijklmnop"
 _LOGIN: Final = (
     "backend.credentials={mode: login, user: root, password: 1-abcdefghijklmnop, login: {method: auth.login_ex, "
-    "params: [{mechanism: API_KEY_PLAIN, username: '{user}', api_key: '{password}'}], find: {state: $.result.response_type}, "
+    "params: [{mechanism: API_KEY_PLAIN, username: '{user}', api_key: '{password}'}], "
+    "find: {state: $.result.response_type}, "
     "expired: [ENOTAUTHENTICATED]}, send: {}}"
 )
 _METHODS: Final = {
