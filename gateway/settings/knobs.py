@@ -1,10 +1,11 @@
 """Define the parts of every section of the settings: the field of a knob, base classes, checks of values."""
 
 import ipaddress
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -70,15 +71,33 @@ def http_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> str:
 
 WIRES: Final[Mapping[str, Literal["http", "websocket", "stream"]]] = {
     "http": "http", "https": "http", "ws": "websocket", "wss": "websocket",
+    "tcp": "stream", "tls": "stream", "unix": "stream",
 }  # fmt: skip
 """What a service is reached over, by the scheme of its URL."""
+_MOST_PATH: Final = 107
+"""Bytes of the path of a Unix socket (unix(7))."""
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 
 
 def service_url(url: str) -> str:
     """Return the URL if it is one of a service: a scheme of :data:`WIRES`. Raises :class:`ValueError`."""
     scheme = url.partition(":")[0].lower()
-    return http_url(url, ("http", "https", "ws", "wss")) if WIRES.get(scheme) != "stream" else url
+    if scheme == "unix":
+        return _unix_url(url)
+    http_url(url, tuple(scheme for scheme in WIRES if scheme != "unix"))
+    parts = urlsplit(url)
+    if WIRES[scheme] == "stream" and (not parts.port or parts.path not in ("", "/") or parts.query):
+        raise ValueError(f"must be {scheme}:// with a host and a port, and nothing behind them: {scheme}://host:1705")
+    return url
+
+
+def _unix_url(url: str) -> str:
+    path = unquote(url.partition(":")[2])
+    if not re.fullmatch(r"unix:(//)?/[^/?#][^?#]*", url, re.IGNORECASE) or "\0" in path:
+        raise ValueError("must be unix: and the absolute path of a socket, for example unix:/run/service.sock")
+    if len(os.fsencode(path.removeprefix("//"))) > _MOST_PATH:
+        raise ValueError(f"has a path of more than {_MOST_PATH} bytes, which no socket can have")
+    return url
 
 
 ServiceUrl = Annotated[str, AfterValidator(service_url)]
