@@ -156,10 +156,11 @@ class Elsewhere:
         own = parts.path.rstrip("/")
         paths = [path for path in (own, f"{own}/", *PATHS, *(f"{path}/" for path in PATHS[1:5])) if path != parts.path]
         asked = [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths) if path]
-        found = await asyncio.gather(*map(self._is_endpoint, asked))
+        found = await asyncio.gather(*map(self.is_endpoint, asked))
         return next((url for url, is_one in zip(asked, found, strict=True) if is_one), None)
 
-    async def _is_endpoint(self, url: str) -> bool:
+    async def is_endpoint(self, url: str) -> bool:
+        """Return whether JSON-RPC is spoken at an address."""
         try:
             async with self._at_once:
                 value = jsonrpc.decode((await self._ask(url)).body.strip())
