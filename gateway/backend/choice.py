@@ -27,7 +27,7 @@ def open_transport(
     if backend.wire == "websocket":
         dialer = _WebSocketDialer(settings, tls)
         return SocketTransport(dialer, room=_ROOM * backend.max_response, reserve=reserve)
-    return HttpTransport(open_client(settings, tls, HEADERS, reserve, digest=digest), backend.url)
+    return HttpTransport(open_client(settings, tls, HEADERS, reserve, digest=digest), backend.target)
 
 
 class _WebSocketDialer:

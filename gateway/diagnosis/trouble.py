@@ -82,11 +82,11 @@ class Trouble:
 
     @property
     def url(self) -> str:
-        return self.settings.backend.listing.url or self.settings.backend.url
+        return self.settings.backend.listing.url or self.settings.backend.target
 
     @property
     def place(self) -> str:
-        return urlsplit(self.url).netloc
+        return self.settings.backend.socket or urlsplit(self.url).netloc
 
     @property
     def proxy_place(self) -> str:
@@ -112,6 +112,8 @@ class Trouble:
         """Return the diagnosis without secrets, which a service may quote, and safe to print."""
         secrets = prepare_secrets(self.secrets)
         cause, step = (printable(redact_text(text, secrets)) for text in (found.cause, found.next))
+        if (socket := self.settings.backend.socket) is not None:  # what was asked, as it is configured
+            step = step.replace("http://localhost/", f"unix+http:{socket}:/")
         return Diagnosis(cause, step, found.in_file)
 
 

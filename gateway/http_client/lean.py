@@ -21,7 +21,7 @@ from gateway.concurrency.turns import EndOfTurnQueue
 from gateway.http_client import response
 from gateway.http_client.lean_connection import LeanConnection
 from gateway.http_client.resolver import Address, Resolver
-from gateway.http_client.response import CONNECT_TIMEOUT, DNS_TTL, Answer, ConnectFailed
+from gateway.http_client.response import CONNECT_TIMEOUT, DNS_TTL, UNIX_FAILURES, Answer, ConnectFailed
 from gateway.http_client.tls import TlsFiles, certificate_reason, tls_reason
 
 MAX_IDLE: Final = 100
@@ -66,7 +66,8 @@ class _Target:
 
 
 class LeanTransport:
-    """Hold connections to origins. Each request gets ``headers`` unless it has them; see :class:`Outbound`."""
+    """Hold connections to origins. Each request gets ``headers`` unless it has them; see :class:`Outbound`. With
+    ``socket``, all go through the Unix socket of this path."""
 
     def __init__(
         self,
@@ -74,8 +75,10 @@ class LeanTransport:
         tls: TlsFiles | None = None,
         headers: Mapping[str, str] | None = None,
         reserve: Callable[[int], bool] = lambda _: True,
+        socket: str | None = None,
     ) -> None:
         self._reserve = reserve
+        self._socket = socket
         self._tls = tls or TlsFiles()
         self._tls_context = cache(self._tls.context)
         if not self._tls.is_default:
@@ -158,7 +161,11 @@ class LeanTransport:
         limit = min(deadline, self._loop.time() + CONNECT_TIMEOUT)
         try:
             async with asyncio.timeout_at(limit):
-                connection = await self._connect_to_any(origin, await self._look_up(origin), limit)
+                connection = (
+                    await self._connect_to_socket()
+                    if self._socket
+                    else await self._connect_to_any(origin, await self._look_up(origin), limit)
+                )
         except TimeoutError:
             if limit < deadline:
                 raise ConnectFailed("no connection in time") from None
@@ -172,7 +179,7 @@ class LeanTransport:
         except socket.gaierror as error:
             raise ConnectFailed("its name cannot be resolved") from error
         except OSError as error:
-            raise ConnectFailed("no connection") from error
+            raise ConnectFailed(UNIX_FAILURES.get(type(error), "no connection")) from error
         self._connections.add(connection)
         return connection
 
@@ -203,7 +210,7 @@ class LeanTransport:
 
     async def _connect_to(self, origin: _Origin, address: Address) -> LeanConnection:
         transport, connection = await self._loop.create_connection(
-            lambda: LeanConnection(self._tls, self._writes, self._forget, self._reserve),
+            self._make_connection,
             address.host,
             origin.port,
             ssl=origin.tls,
@@ -215,6 +222,13 @@ class LeanTransport:
             connection.abort()
             raise
         return connection
+
+    async def _connect_to_socket(self) -> LeanConnection:
+        _, connection = await self._loop.create_unix_connection(self._make_connection, self._socket)
+        return connection
+
+    def _make_connection(self) -> LeanConnection:
+        return LeanConnection(self._tls, self._writes, self._forget, self._reserve)
 
     def _keep(self, origin: _Origin, connection: LeanConnection) -> None:
         """Keep a connection after an exchange. One that cannot be used again closes itself."""

@@ -69,7 +69,7 @@ def http_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> str:
 
 
 WIRES: Final[Mapping[str, Literal["http", "websocket", "stream"]]] = {
-    "http": "http", "https": "http", "ws": "websocket", "wss": "websocket",
+    "http": "http", "https": "http", "unix+http": "http", "ws": "websocket", "wss": "websocket",
 }  # fmt: skip
 """What a service is reached over, by the scheme of its URL."""
 HttpUrl = Annotated[str, AfterValidator(http_url)]
@@ -77,8 +77,23 @@ HttpUrl = Annotated[str, AfterValidator(http_url)]
 
 def service_url(url: str) -> str:
     """Return the URL if it is one of a service: a scheme of :data:`WIRES`. Raises :class:`ValueError`."""
-    scheme = url.partition(":")[0].lower()
-    return http_url(url, ("http", "https", "ws", "wss")) if WIRES.get(scheme) != "stream" else url
+    scheme = url.partition(":")[0]
+    if scheme != "unix+http":
+        return http_url(url, ("http", "https", "ws", "wss"))
+    target, path = http_target(url)
+    if not path or not path.startswith("/"):
+        raise ValueError("must have the path of a socket, and may have that of a request: unix+http:/run/app.sock:/rpc")
+    http_url(target)
+    return url
+
+
+def http_target(url: str) -> tuple[str, str | None]:
+    """Return the URL that requests of HTTP have, and the path of the Unix socket that they go through, if any."""
+    scheme, _, rest = url.partition(":")
+    if scheme != "unix+http":
+        return url, None
+    path, _, target = rest.removeprefix("//").partition(":")
+    return f"http://localhost{target or '/'}", path
 
 
 ServiceUrl = Annotated[str, AfterValidator(service_url)]
