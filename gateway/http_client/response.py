@@ -14,10 +14,6 @@ CONNECT_TIMEOUT: Final = 3.0
 KEEPALIVE: Final = 1.5
 DNS_TTL: Final = 10
 CHUNK: Final = 64 * 1024
-UNIX_FAILURES: Final[dict[type[OSError], str]] = {
-    FileNotFoundError: "its socket does not exist",
-    PermissionError: "its socket may not be used by this process",
-}
 
 
 class OutboundError(Exception):

@@ -20,6 +20,7 @@ from cachetools import LRUCache
 from yarl import URL
 
 from gateway.http_client import response
+from gateway.http_client.connecting import REASONS
 from gateway.http_client.resolver import AddressRefused, Reach, Resolver
 from gateway.http_client.response import CHUNK, CONNECT_TIMEOUT, Answer, ConnectFailed, OutboundError, has_input
 from gateway.http_client.tls import CERTIFICATE_ALERT, TlsFiles, certificate_reason, tls_reason
@@ -260,6 +261,4 @@ def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, 
         return str(error.os_error) if isinstance(error.os_error, AddressRefused) else "its name cannot be resolved"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status}"
-    if isinstance(error.os_error, ConnectionRefusedError):
-        return "connection refused"
-    return response.UNIX_FAILURES.get(type(error.os_error), "no connection")
+    return REASONS.get(type(error.os_error), "no connection")

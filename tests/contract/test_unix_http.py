@@ -45,7 +45,7 @@ async def test_a_socket_that_is_not_there_is_named_as_such(
     tmp_path: Path, kind: type[LeanTransport] | type[Outbound]
 ) -> None:
     client: HttpClient = kind(socket=str(tmp_path / "none"))
-    with pytest.raises(ConnectFailed, match=r"^its socket does not exist$"):
+    with pytest.raises(ConnectFailed, match=r"^its socket is not there$"):
         await client.request("POST", "http://localhost/rpc", CALL, {}, timeout=10, max_bytes=10_000)
     await client.close()
 
