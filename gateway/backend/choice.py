@@ -1,21 +1,28 @@
 """Choose the transport of a service by the scheme of its URL."""
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
+from gateway.backend.framing import Framing
 from gateway.backend.http import HEADERS, HttpTransport
-from gateway.backend.request_parts import RequestParts
 from gateway.backend.sockets import Receiver, SocketConnection, SocketTransport
-from gateway.backend.transport import OpenTransport
+from gateway.backend.transport import OpenTransport, Outgoing
 from gateway.http_client.choice import open_client
+from gateway.http_client.connecting import Connector, Peer
+from gateway.http_client.response import CONNECT_TIMEOUT
 from gateway.http_client.session import Outbound
+from gateway.http_client.streams import Stream
 from gateway.http_client.tls import TlsFiles
 from gateway.http_client.websocket import WebSocket, refuse_redirects
 from gateway.settings import ServiceSettings
+from gateway.settings.backend import Backend
 
 _ROOM: Final = 4
-"""Size of the largest message over a WebSocket, as a multiple of the largest answer: a larger one ends the connection,
-and all calls on it, while an answer that is too large is the fault of its own call."""
+"""Size of the largest message on a socket, as a multiple of the largest answer: a larger one ends the connection, and
+all calls on it, while an answer that is too large is the fault of its own call."""
 
 
 def open_transport(
@@ -24,8 +31,8 @@ def open_transport(
     """Return the transport to a service, which opens no connection yet. ``reserve`` counts memory for what is read;
     with ``digest`` the HTTP client answers challenges."""
     backend = settings.backend
-    if backend.wire == "websocket":
-        dialer = _WebSocketDialer(settings, tls)
+    if backend.wire != "http":
+        dialer = _WebSocketDialer(settings, tls) if backend.wire == "websocket" else _StreamDialer(backend, tls)
         return SocketTransport(dialer, room=_ROOM * backend.max_response, reserve=reserve)
     return HttpTransport(open_client(settings, tls, HEADERS, reserve, digest=digest), backend.target)
 
@@ -41,9 +48,31 @@ class _WebSocketDialer:
         self._max_bytes = _ROOM * backend.max_response
         self._outbound = Outbound(connections=0, tls=tls, headers=headers, middlewares=(refuse_redirects,))
 
-    async def connect(self, parts: RequestParts, receiver: Receiver) -> SocketConnection:
+    async def connect(self, outgoing: Outgoing, receiver: Receiver) -> SocketConnection:
+        parts = outgoing.parts
         socket = await self._outbound.open_websocket(parts.url(self._url), parts.headers, max_bytes=self._max_bytes)
         return WebSocket(socket, receiver.message_received, receiver.connection_lost)
 
     async def close(self) -> None:
         await self._outbound.close()
+
+
+class _StreamDialer:
+    """Open streams over TCP, TLS, or to a Unix socket."""
+
+    def __init__(self, backend: Backend, tls: TlsFiles) -> None:
+        scheme, url = urlsplit(backend.url).scheme, urlsplit(backend.url)
+        path = unquote(url.path) if scheme == "unix" else None
+        self._peer = Peer(url.hostname or "", url.port or 0, scheme == "tls", path)
+        self._connector = Connector(tls)
+        self._max_bytes = _ROOM * backend.max_response
+
+    async def connect(self, outgoing: Outgoing, receiver: Receiver) -> SocketConnection:
+        framing = Framing(outgoing.form.framing)
+        feed = framing.reader(self._max_bytes).feed
+        until = asyncio.get_running_loop().time() + CONNECT_TIMEOUT
+        make = partial(Stream, framing.wrap, feed, receiver.message_received, receiver.connection_lost)
+        return await self._connector.connect(self._peer, make, until)
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop

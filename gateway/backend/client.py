@@ -112,7 +112,7 @@ class BackendClient:
         # Some services echo an integer id as a string or null; a short string comes back as it went.
         id = None if is_notification else next(self._ids) if form.integer_ids else f"c{next(self._ids)}"
         while True:
-            outgoing = self._outgoing(id, method, params, parts, endpoint, form.version)
+            outgoing = self._outgoing(id, method, params, parts, endpoint, form)
             try:
                 reply = await self._admission.send(outgoing, attempts, max_bytes=self._max_bytes)
                 break
@@ -142,7 +142,7 @@ class BackendClient:
         params: dict[str, Any] | list[Any] | None,
         parts: RequestParts,
         endpoint: str | None,
-        version: Version,
+        form: MessageForm,
     ) -> Outgoing:
         """Return the message of a call."""
         url = None if endpoint is None else same_origin(self.url, endpoint)
@@ -157,11 +157,11 @@ class BackendClient:
         if parts.params or parts.arguments:
             params = parts.complete_params(params)
         body = (
-            jsonrpc.request_bytes(id, method, params, version, **parts.message)
+            jsonrpc.request_bytes(id, method, params, form.version, **parts.message)
             if parts.message
-            else jsonrpc.request_bytes(id, method, params, version)
+            else jsonrpc.request_bytes(id, method, params, form.version)
         )
-        return Outgoing(id, body, parts, headers, url)
+        return Outgoing(id, body, parts, headers, url, form)
 
     async def _redacted(self, result: Any, body: bytes, parts: RequestParts) -> Any:
         if type(result) is jsonrpc.Raw:

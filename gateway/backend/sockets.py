@@ -5,12 +5,14 @@
 * What the service asks is answered, and what it tells is dropped and counted: no caller of ours knows of it.
 * A message that was given to the socket counts as sent, whether the service read it or not.
 * After a time-out in which nothing came, the connection gets no new calls: the other side may be gone without a word.
+* Where answers have no ids, one message is under way at a time, and a connection ends with one that was given up.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Final, Protocol
 
 import structlog
@@ -29,6 +31,8 @@ _MOST_LINKS: Final = 3
 """Connections that are kept: for calls, for listings with a credential of their own, and for a login."""
 _MOST_ATTEMPTS: Final = 2
 """Connections that a message is tried on, while nothing of it was sent."""
+
+_AT_ONCE: Final = nullcontext()
 
 log = structlog.get_logger()
 
@@ -57,8 +61,9 @@ class SocketConnection(Protocol):
 class Dialer(Protocol):
     """Open connections to one service."""
 
-    async def connect(self, parts: RequestParts, receiver: Receiver) -> SocketConnection:
-        """Return a connection. Raises :class:`~gateway.http_client.response.ConnectFailed`, and
+    async def connect(self, outgoing: Outgoing, receiver: Receiver) -> SocketConnection:
+        """Return a connection for messages like this one. Raises
+        :class:`~gateway.http_client.response.ConnectFailed` and
         :class:`~gateway.http_client.response.HandshakeRefused`."""
 
     async def close(self) -> None:
@@ -82,6 +87,7 @@ class SocketTransport:
         self._reserve = reserve
         self._links: list[_Link] = []
         self._openings: SingleFlight[tuple[Any, ...], _Link] = SingleFlight()
+        self._turn = asyncio.Lock()
         self._is_closed = False
         self.dropped = 0
 
@@ -94,12 +100,12 @@ class SocketTransport:
         link: _Link | None = None
         is_sent = False
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout), self._turn if outgoing.form.in_order else _AT_ONCE:
                 for _ in range(_MOST_ATTEMPTS):
-                    link = self._usable(outgoing.parts, key) or await self._open(outgoing.parts)
+                    link = self._usable(outgoing, key) or await self._open(outgoing)
                     try:
                         is_sent = True
-                        return await link.exchange(key, outgoing.body, max_bytes)
+                        return await link.exchange(key, outgoing, max_bytes)
                     except response.EndedUnsent:
                         is_sent = False
                 raise response.ConnectFailed("its connections end at once")
@@ -131,24 +137,25 @@ class SocketTransport:
         if self.dropped == 1:
             log.info("the backend sends messages that belong to no call; they are dropped")
 
-    def _usable(self, parts: RequestParts, key: str) -> _Link | None:
+    def _usable(self, outgoing: Outgoing, key: str) -> _Link | None:
         """Return a connection with this credential, and without a message of the same id under way."""
         for link in self._links:
-            if (link.parts is parts or link.is_for(parts)) and key not in link.waiters:
+            if link.is_for(outgoing) and key not in link.waiters:
                 return link
         return None
 
-    async def _open(self, parts: RequestParts) -> _Link:
+    async def _open(self, outgoing: Outgoing) -> _Link:
         if self._is_closed:
             raise response.ConnectFailed("the gateway has closed its connections")
-        key = (*sorted(parts.headers.items()), None, *sorted(parts.query.items()))
-        return await self._openings.join(key, lambda: self._open_link(parts))
+        parts, framing = outgoing.parts, outgoing.form.framing
+        key = (framing, *sorted(parts.headers.items()), None, *sorted(parts.query.items()))
+        return await self._openings.join(key, lambda: self._open_link(outgoing))
 
-    async def _open_link(self, parts: RequestParts) -> _Link:
-        link = _Link(self, parts, self._room, self._reserve)
+    async def _open_link(self, outgoing: Outgoing) -> _Link:
+        link = _Link(self, outgoing, self._room, self._reserve)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                link.connection = await self._dialer.connect(parts, link)
+                link.connection = await self._dialer.connect(outgoing, link)
         except TimeoutError:
             raise response.ConnectFailed("no connection in time") from None
         if link.has_ended:
@@ -166,10 +173,9 @@ class _Link:
 
     connection: SocketConnection
 
-    def __init__(
-        self, transport: SocketTransport, parts: RequestParts, room: int, reserve: Callable[[int], bool]
-    ) -> None:
-        self.parts = parts
+    def __init__(self, transport: SocketTransport, first: Outgoing, room: int, reserve: Callable[[int], bool]) -> None:
+        self._parts, self._framing = first.parts, first.form.framing
+        self._is_in_order = False
         self.waiters: dict[str, _Awaited] = {}
         self._transport = transport
         self._room = room
@@ -179,23 +185,30 @@ class _Link:
         self._is_retired = False
         self.has_ended = False
 
-    def is_for(self, parts: RequestParts) -> bool:
-        """Return whether the handshake with other parts would have been the same."""
-        return self.parts.headers == parts.headers and self.parts.query == parts.query
+    def is_for(self, outgoing: Outgoing) -> bool:
+        """Return whether for another message the handshake and the framing would have been the same."""
+        ours, theirs = self._parts, outgoing.parts
+        is_known = ours is theirs or (ours.headers == theirs.headers and ours.query == theirs.query)
+        return is_known and self._framing == outgoing.form.framing
 
-    async def exchange(self, key: str, body: bytes, max_bytes: int) -> Reply:
+    async def exchange(self, key: str, outgoing: Outgoing, max_bytes: int) -> Reply:
         """Send a message and return its reply, at once where ``key`` is "". Raises :class:`OutboundError`."""
         if self.has_ended:
             raise response.EndedUnsent
+        self._is_in_order = outgoing.form.in_order is True
         if not key:
-            await self._give(body)
+            await self._give(outgoing.body)
             return Reply(b"")
         if not self.waiters and not self._reserve(self._room):
             raise response.NoRoomToSend("too much is held to read an answer")
         waiter = self.waiters[key] = _Awaited(self._loop.create_future(), max_bytes)
         try:
-            await self._give(body)
+            await self._give(outgoing.body)
             return await waiter.reply
+        except BaseException:
+            if self._is_in_order:
+                self.retire(at_once=True)  # its answer would be taken for that of the next
+            raise
         finally:
             del self.waiters[key]
             if not self.waiters:
@@ -232,7 +245,7 @@ class _Link:
             if head.method is not None and head.id is not None:
                 return answer_to_service(head)
             waiter = self.waiters.get(str(head.id))
-            if head.id is None and head.method is None and head.error != NULL:
+            if head.id is None and head.method is None and (head.error != NULL or self._is_in_order):
                 waiter = self._only_waiter()
         if waiter is None or waiter.reply.done():
             self._transport.drop()

@@ -121,10 +121,14 @@ class BackendSource:
         # The other forms are tried once: they cost questions, and a service that refuses all has another reason.
         others, self._others = (self._others, ()) if complains or answer.has_value else ((), self._others)
         for form in others if complains else ():
+            is_other = form.framing != self.form.framing
+            # Who waits for the end of a message is silent, and who cannot read one may end the connection.
+            if is_other is not answer.late and not answer.ended:
+                continue
             again, complains = await self._call_once(method, params, form)
             if not complains:
-                log.info("form of messages learned", **asdict(form))
-                self.form = form
+                self.form = replace(form, in_order=self.form.in_order)
+                log.info("form of messages learned", **asdict(self.form))
                 return again
         return answer
 
@@ -133,14 +137,17 @@ class BackendSource:
         if params is None and form.always_params:
             params = []
         # An id of the question's own, and the same each time: services echo it, and equal listings need equal digests.
-        digits = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()
+        asked = f"{method} {params!r} {replace(form, in_order=None)}"
+        digits = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
         id = int(digits[:7], 16) if form.integer_ids else f"q{digits[:_ID_DIGITS]}"
         body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
-        outgoing = Outgoing(id, body, self._parts, self._parts.headers, self.listing_url, is_question=True)
+        is_socket = not self._transport.has_documents
+        form = replace(form, in_order=is_socket and self.form.in_order is not False)  # until an answer has an id
+        outgoing = Outgoing(id, body, self._parts, self._parts.headers, self.listing_url, form)
         question = f"{self.listing_url or self.url} {body!r}"
         reply = await self._ask(question, partial(self._transport.send, outgoing))
         if isinstance(reply, SourceAnswer):
-            return reply, False
+            return reply, is_socket and (reply.late or reply.ended)
         found, complains = await self._result_in(reply, id, form)
         return replace(found, http=reply.http), complains
 
@@ -182,7 +189,9 @@ class BackendSource:
         except DeadlinePassed:
             return SourceAnswer(f"no answer within {round(timeout, 1):g} s", away=True, late=True)
         except Interrupted as error:  # a service may close a kept connection just as it is used again
-            return await self._ask(question, send, again=False) if again else SourceAnswer(str(error), away=True)
+            if again:
+                return await self._ask(question, send, again=False)
+            return SourceAnswer(str(error), away=True, ended=True)
         except OutboundError as error:
             return SourceAnswer(str(error), away=isinstance(error, NoConnection | QueueFull))
         cost = memory_cost(reply.body)
@@ -198,6 +207,9 @@ class BackendSource:
         except ValueError:
             complains = reply.blames_message or echoes_unquoted(reply.body, id)
             return _not_json(reply, self._secrets, str(id)), complains
+        if form.in_order:
+            has_id = isinstance(document, dict) and document.get("id") is not None
+            self.form = replace(self.form, in_order=not has_id)
         try:
             # Before 1.0 is known, a bare value has to look like a listing: many services answer a bare text or
             # {"detail": "not found"} to any question, and from then on their errors would be taken for results.

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from gateway.backend.request_parts import RequestParts
 from gateway.errors import ToolFault
-from gateway.model import HttpFacts, SourceAnswer
+from gateway.model import HttpFacts, MessageForm, SourceAnswer
 
 NO_HEADERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -36,8 +36,8 @@ class Outgoing(Struct, eq=False, gc=False):
     parts: RequestParts
     headers: Mapping[str, str] = NO_HEADERS
     url: str | None = None
-    is_question: bool = False
-    """True for what a listing or a login asks: it may be asked again, and be asked to learn how."""
+    form: MessageForm = MessageForm()
+    """The form of the body, which says how messages are told apart on a stream."""
 
 
 class Refusal(Enum):

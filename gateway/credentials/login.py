@@ -135,7 +135,7 @@ class LoginCredential(Credential):
         params = None if login.params is None else fill(login.params.get_secret_value(), given)
         parts = parts_to_send(_sent_at_login(self._send, given), given)
         body = jsonrpc.request_bytes(self._id, login.method, params if params is not None else [], backend.form.version)
-        outgoing = Outgoing(self._id, body, parts, parts.headers, url, is_question=True)
+        outgoing = Outgoing(self._id, body, parts, parts.headers, url, backend.form)
         return await backend.transport.send(outgoing, timeout=TIMEOUT, max_bytes=MAX_ANSWER)
 
 

@@ -24,7 +24,7 @@ REASONS: Final[dict[type[OSError], str]] = {
 }
 
 
-class Place(NamedTuple):
+class Peer(NamedTuple):
     """Name what to connect to: a host and a port, with TLS or without, or else the path of a Unix socket."""
 
     host: str
@@ -46,14 +46,14 @@ class Connector:
         self._addresses: TTLCache[tuple[str, int], list[Address]] = TTLCache(1000, DNS_TTL)
         self._loop = asyncio.get_running_loop()
 
-    async def connect(self, place: Place, make: Callable[[], AnyProtocol], until: float) -> AnyProtocol:
+    async def connect(self, peer: Peer, make: Callable[[], AnyProtocol], until: float) -> AnyProtocol:
         """Return the protocol that ``make`` returns, connected by the loop's time ``until``. Raises
         :class:`ConnectFailed`, and :class:`TimeoutError`."""
         try:
             async with asyncio.timeout_at(until):
-                if place.path is not None:
-                    return (await self._loop.create_unix_connection(make, place.path))[1]
-                return await self._connect_to_any(place, make, await self._look_up(place.host, place.port), until)
+                if peer.path is not None:
+                    return (await self._loop.create_unix_connection(make, peer.path))[1]
+                return await self._connect_to_any(peer, make, await self._look_up(peer.host, peer.port), until)
         except TimeoutError:
             raise
         except ssl.SSLCertVerificationError as error:
@@ -73,14 +73,14 @@ class Connector:
         return known
 
     async def _connect_to_any(
-        self, place: Place, make: Callable[[], AnyProtocol], addresses: list[Address], until: float
+        self, peer: Peer, make: Callable[[], AnyProtocol], addresses: list[Address], until: float
     ) -> AnyProtocol:
         """Try each address for its part of the time that is left; raise the last failure. What failed comes last."""
         left = len(addresses)
         for address in tuple(addresses):
             try:
                 async with asyncio.timeout((until - self._loop.time()) / left):
-                    return await self._connect_to(place, make, address)
+                    return await self._connect_to(peer, make, address)
             except ssl.SSLError:
                 raise  # another address has the same certificate
             except OSError:
@@ -90,13 +90,13 @@ class Connector:
                     raise
         raise ConnectFailed("its name has no address")
 
-    async def _connect_to(self, place: Place, make: Callable[[], AnyProtocol], address: Address) -> AnyProtocol:
+    async def _connect_to(self, peer: Peer, make: Callable[[], AnyProtocol], address: Address) -> AnyProtocol:
         transport, connection = await self._loop.create_connection(
             make,
             address.host,
-            place.port,
-            ssl=self._tls_context() if place.is_tls else None,
-            server_hostname=(self._tls.server_name or place.host) if place.is_tls else None,
+            peer.port,
+            ssl=self._tls_context() if peer.is_tls else None,
+            server_hostname=(self._tls.server_name or peer.host) if peer.is_tls else None,
         )
         try:
             self._tls.check_pinned(transport)

@@ -15,7 +15,7 @@ from yarl import URL
 
 from gateway.concurrency.turns import EndOfTurnQueue
 from gateway.http_client import response
-from gateway.http_client.connecting import Connector, Place
+from gateway.http_client.connecting import Connector, Peer
 from gateway.http_client.lean_connection import LeanConnection
 from gateway.http_client.response import CONNECT_TIMEOUT, Answer, ConnectFailed
 from gateway.http_client.tls import TlsFiles
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 class _Origin:
     """Hold the connections to one origin. ``idle`` has the last used one last, which is the next to be used."""
 
-    place: Place
+    peer: Peer
     idle: list[LeanConnection] = field(default_factory=list)
     sent_unsolicited: bool = False
     """Set once the server has sent bytes that belong to no response. snapserver 0.26 answers each POST twice: on a kept
@@ -85,7 +85,7 @@ class LeanTransport:
         self._is_closed = False
 
     def __repr__(self) -> str:
-        hosts = sorted(f"{origin.place.host}:{origin.place.port}" for origin in self._origins.values())
+        hosts = sorted(f"{origin.peer.host}:{origin.peer.port}" for origin in self._origins.values())
         state = "closed" if self._is_closed else f"{len(self._connections)} connections"
         return f"<LeanTransport to {', '.join(hosts[:3]) or 'nothing yet'}, {state}>"
 
@@ -135,7 +135,7 @@ class LeanTransport:
         key = (url.scheme, host, port)
         origin = self._origins.get(key)
         if origin is None:
-            origin = self._origins[key] = _Origin(Place(host, port, url.scheme == "https", self._socket))
+            origin = self._origins[key] = _Origin(Peer(host, port, url.scheme == "https", self._socket))
         if not all(map(_TOKEN.fullmatch, (*self._headers, *names))):
             raise response.BadHttp(_FORBIDDEN)
         own = {name.lower() for name in names}
@@ -149,7 +149,7 @@ class LeanTransport:
             raise ConnectFailed("the gateway has closed its connections")
         limit = min(deadline, self._loop.time() + CONNECT_TIMEOUT)
         try:
-            connection = await self._connector.connect(origin.place, self._make_connection, limit)
+            connection = await self._connector.connect(origin.peer, self._make_connection, limit)
         except TimeoutError:
             if limit < deadline:
                 raise ConnectFailed("no connection in time") from None

@@ -203,6 +203,9 @@ class ListingReader:
 
     def _source(self, caller: Caller, parts: RequestParts, patience: float | None) -> BackendSource:
         listing = self._settings.listing
+        others = _other_forms(self._settings) if self._form == form_of(self._settings) else ()
+        if others and self._settings.wire == "stream":
+            patience = PATIENCE  # who waits for the end of a message says nothing
         # A shared listing has one language: its view names none. The first caller must not choose it for all.
         if language := listing.language or caller.view.language:
             parts = structs.replace(parts, headers={**parts.headers, "Accept-Language": language})
@@ -219,7 +222,7 @@ class ListingReader:
             patience=patience,
             secrets=(*self._secrets, *secrets_in(self._settings.url), *secrets_in(listing.url or "")),
             form=self._form,
-            others=_other_forms(self._settings) if self._form == form_of(self._settings) else (),
+            others=others,
             reserve=self._reserve,
         )
 
@@ -227,16 +230,18 @@ class ListingReader:
 def form_of(settings: Backend) -> MessageForm:
     """Return the configured message form, or the first one to try."""
     form = {"1.0": ONE, "2.0-with-params": ALWAYS}.get(settings.version, PLAIN)
-    return replace(form, integer_ids=settings.ids == "integer")
+    return replace(form, integer_ids=settings.ids == "integer", framing=settings.framing)
 
 
 def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
     """Return the message forms to try where the backend does not understand the first."""
     first = form_of(settings)
     others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,)}.get(settings.version, ())
-    forms = [replace(form, integer_ids=first.integer_ids) for form in others]
+    forms = [replace(form, integer_ids=first.integer_ids, framing=first.framing) for form in others]
     if settings.ids == "auto":
         forms.append(replace(first, integer_ids=True))
+    if settings.wire == "stream" and settings.framing == "auto":
+        forms += [replace(first, framing=framing) for framing in ("etx", "content-length")]
     return tuple(form for form in forms if form != first)
 
 

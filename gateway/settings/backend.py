@@ -200,8 +200,14 @@ class Backend(Section):
     """The JSON-RPC service behind the gateway."""
 
     url: ServiceUrl = Field(
-        description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc or ws://127.0.0.1/ws. "
-        "Required."
+        description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc, ws://127.0.0.1/ws, "
+        "tcp://127.0.0.1:1705 or unix:/run/service.sock. Required."
+    )
+    framing: Literal["auto", "newline", "none", "etx", "content-length"] = knob(
+        "auto",
+        "tcp, tls and unix: how messages are told apart. newline: one in each line. none: by the JSON alone. etx: the "
+        "byte 3 follows each. content-length: a header before each. auto: learned from the questions for the listing; "
+        "for a listing file, lines are sent, and JSON with anything between it is read.",
     )
     timeout: Duration = knob(
         30.0, "Deadline of a call, from the wait for a free connection to the last byte of the answer.", gt=0, le=3600
@@ -259,6 +265,11 @@ class Backend(Section):
     listing: ListingSettings = knob(
         ListingSettings, "Listing of the backend's methods: its form, where it is, and whose it is."
     )
+
+    def conflict(self) -> str:
+        if self.framing != "auto" and self.wire != "stream":
+            return f"framing is for tcp, tls and unix, but url has {self.url.partition(':')[0]}: leave it out"
+        return ""
 
     @property
     def wire(self) -> Literal["http", "websocket", "stream"]:

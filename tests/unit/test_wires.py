@@ -82,7 +82,7 @@ def test_a_unix_socket_carries_requests_of_http(url: str, target: str, socket: s
 
 def test_a_relative_path_is_no_socket_and_a_socket_has_no_proxy() -> None:
     (fault,) = faults("backend.url=unix+http:app.sock", OFF)
-    assert "unix+http:/run/app.sock:/rpc" in fault
+    assert "unix+http:/run/service.sock:/rpc" in fault
     (fault,) = faults("backend.url=unix+http:/run/app.sock", OFF, "backend.proxy=http://proxy.example.com:3128")
     assert fault == "backend.proxy: take it out, since all requests go to one Unix socket"
 
