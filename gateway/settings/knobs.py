@@ -109,7 +109,9 @@ def _unix_url(url: str, scheme: str) -> str:
         raise ValueError(f"must have the absolute path of a socket, for example {example}")
     if len(os.fsencode(path)) > _MOST_PATH:
         raise ValueError(f"has a path of more than {_MOST_PATH} bytes, which no socket can have")
-    return http_url(target) and url if target else url
+    if target:
+        http_url(target)
+    return url
 
 
 ServiceUrl = Annotated[str, AfterValidator(service_url)]
