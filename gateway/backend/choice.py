@@ -34,7 +34,7 @@ def open_transport(
     if backend.wire != "http":
         dialer = _WebSocketDialer(settings, tls) if backend.wire == "websocket" else _StreamDialer(backend, tls)
         return SocketTransport(dialer, room=_ROOM * backend.max_response, reserve=reserve)
-    return HttpTransport(open_client(settings, tls, HEADERS, reserve, digest=digest), backend.url)
+    return HttpTransport(open_client(settings, tls, HEADERS, reserve, digest=digest), backend.target)
 
 
 class _WebSocketDialer:

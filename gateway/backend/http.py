@@ -9,7 +9,6 @@ import math
 import re
 import time
 from calendar import timegm
-from collections.abc import Mapping
 from email.utils import parsedate
 from typing import Final
 
@@ -43,17 +42,9 @@ class HttpReply(Reply, eq=False, gc=False, kw_only=True):
         return f"HTTP {self.answer.status}"
 
     @property
-    def kind(self) -> str:
-        return f"{self.answer.status} {self.answer.content_type}"
-
-    @property
     def http(self) -> HttpFacts:
         # A copy of the start: a slice of a large body must not keep it alive, and steps are kept with a failed view.
-        return HttpFacts(self.answer.status, self.answer.content_type, self.headers, bytes(self.body[:_KEPT]))
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self.answer.headers
+        return HttpFacts(self.answer.status, self.answer.content_type, self.answer.headers, bytes(self.body[:_KEPT]))
 
     @property
     def is_success(self) -> bool:
@@ -64,20 +55,14 @@ class HttpReply(Reply, eq=False, gc=False, kw_only=True):
         return self.answer.status in _FORM_STATUSES
 
     @property
-    def has_expired(self) -> bool:
-        return self.refused is Refusal.CREDENTIAL and self.answer.status != 401  # whose body says more
-
-    @property
     def cannot_serve(self) -> bool:
         return self.answer.status >= 500 or self.answer.status == 429
 
     @property
-    def claims_json(self) -> bool:
-        return "json" in self.answer.content_type
-
-    @property
     def retry_after(self) -> int | None:
-        return _retry_after(self.headers.get("Retry-After", "")) if self.answer.status in _BUSY_STATUSES else None
+        return (
+            _retry_after(self.answer.headers.get("Retry-After", "")) if self.answer.status in _BUSY_STATUSES else None
+        )
 
     def failure(self) -> errors.ToolFault | None:
         status = self.answer.status
@@ -87,14 +72,15 @@ class HttpReply(Reply, eq=False, gc=False, kw_only=True):
             return errors.BackendBusy("The backend cannot serve now (HTTP 503)")
         if status >= 500:
             return errors.BackendUnavailable(f"The backend failed (HTTP {status})")
-        if status >= 300 and status < 400:
+        if 300 <= status < 400:
             return errors.BadBackendAnswer("The backend redirects, which is not followed")
         return None
 
     def summary(self, violation: str = "") -> SourceAnswer:
         status = self.answer.status
-        if status in (401, 403):
-            return SourceAnswer(f"{self.label}, access denied", denied=True, unauthorized=status == 401)
+        if self.refused is not None:
+            unauthorized = self.refused is Refusal.CREDENTIAL
+            return SourceAnswer(f"{self.label}, access denied", denied=True, unauthorized=unauthorized)
         what = self.answer.content_type or "no content type"
         if 300 <= status < 400:
             what = "a redirect, which is not followed"
@@ -123,7 +109,7 @@ class HandshakeReply(HttpReply, eq=False, gc=False, kw_only=True):
 def handshake_reply(refused: HandshakeRefused, parts: RequestParts) -> Reply:
     """Return what the answer to a handshake says. Raises :class:`ConnectFailed` where it is not the service's."""
     reply = HandshakeReply(b"", _refusal(refused.answer.status, parts), answer=refused.answer)
-    if reply.cannot_serve and reply.retry_after is None:
+    if refused.answer.status >= 500 and reply.retry_after is None:
         raise ConnectFailed(str(refused)) from refused
     return reply
 
@@ -132,6 +118,7 @@ class HttpTransport:
     """Send messages to ``url`` through an HTTP client. What this class adds to a message is its way."""
 
     has_documents = True
+    dropped = 0
 
     def __init__(self, client: HttpClient, url: str) -> None:
         self._client = client

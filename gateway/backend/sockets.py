@@ -90,7 +90,6 @@ class SocketTransport:
         self._turn = asyncio.Lock()
         self._is_closed = False
         self.dropped = 0
-        """Messages of the service that belong to no call."""
 
     def __repr__(self) -> str:
         return f"<SocketTransport: {len(self._links)} connections, {self.dropped} messages dropped>"

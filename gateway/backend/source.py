@@ -194,13 +194,11 @@ class BackendSource:
             return SourceAnswer(str(error), away=True, ended=True)
         except OutboundError as error:
             return SourceAnswer(str(error), away=isinstance(error, NoConnection | QueueFull))
-        if reply.has_expired:
-            return SourceAnswer(f"{reply.label}, the login has expired", denied=True, unauthorized=True)
         cost = memory_cost(reply.body)
         if not self._reserve(cost):
             return SourceAnswer("its answer was not read, since the gateway holds too much", away=True)
         self._reserved += cost
-        self._add_to_digest(f"{question} {reply.kind}", reply.body)
+        self._add_to_digest(f"{question} {reply.label}", reply.body)
         return reply
 
     async def _result_in(self, reply: Reply, id: str | int, form: MessageForm) -> tuple[SourceAnswer, bool]:
@@ -250,7 +248,9 @@ class BackendSource:
 def _not_json(reply: Reply, secrets: Sequence[str], id: str = "") -> SourceAnswer:
     """Return a summary of a reply that is not JSON. For broken JSON it names the position of the fault and the first
     bytes, without the ``id`` of the question: they show most causes, such as a PHP warning before the JSON."""
-    claims_json = reply.claims_json or reply.body.lstrip(_SPACE)[:1] in (b"{", b"[")
+    claims_json = (
+        reply.http is None or "json" in reply.http.content_type or reply.body.lstrip(_SPACE)[:1] in (b"{", b"[")
+    )
     if not claims_json or not reply.body or reply.refused is not None:
         return reply.summary()
     # Redact before the cut: half a secret would not be found.

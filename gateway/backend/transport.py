@@ -59,18 +59,9 @@ class Reply(Struct, eq=False, gc=False):
         return "a message"
 
     @property
-    def kind(self) -> str:
-        """Return what distinguishes it from another reply with the same message."""
-        return ""
-
-    @property
     def http(self) -> HttpFacts | None:
         """Return the evidence for a diagnosis, where it came over HTTP."""
         return None
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return NO_HEADERS
 
     @property
     def is_success(self) -> bool:
@@ -83,18 +74,9 @@ class Reply(Struct, eq=False, gc=False):
         return False
 
     @property
-    def has_expired(self) -> bool:
-        """Return whether the login has expired, so that the message says no more."""
-        return False
-
-    @property
     def cannot_serve(self) -> bool:
         """Return whether the service decided nothing: it may do so later."""
         return False
-
-    @property
-    def claims_json(self) -> bool:
-        return True
 
     @property
     def retry_after(self) -> int | None:
@@ -129,6 +111,8 @@ class Transport(Protocol):
 
 
 class OpenTransport(Transport, Protocol):
-    """Hold the connections of a transport."""
+    """Hold the connections of a transport. ``dropped`` counts messages of the service that belong to no call."""
+
+    dropped: int
 
     async def close(self) -> None: ...

@@ -108,31 +108,36 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
     return faults
 
 
-_WORDS_OF_WIRES: Final = {"websocket": "a WebSocket is opened once for all callers", "stream": "this has no HTTP"}
+_WHY: Final = {
+    "http": "all requests go to one Unix socket",
+    "websocket": "a WebSocket is opened once for all callers",
+    "stream": "this is no HTTP",
+}
 
 
 def _wire_faults(settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
-    """Yield what needs a request of its own for each call, or headers, where a service is not reached over HTTP."""
-    backend = settings.backend
+    """Yield what cannot be told to a service that is reached otherwise than by requests of HTTP to a host."""
+    backend, listing, login = settings.backend, settings.backend.listing, settings.backend.credentials.login
+    if backend.wire == "http" and backend.socket is None:
+        return
+    why = _WHY[backend.wire]
+    given: dict[str, object] = {"proxy": backend.proxy, "listing.url": listing.url}
+    if backend.wire != "http":
+        given |= {"caller_headers": backend.caller_headers, "listing.language": listing.language,
+                  "credentials.login.endpoint": login and login.endpoint}  # fmt: skip
+    if backend.wire == "stream":
+        given["headers"] = backend.headers
+    yield from (f"{settings.knob('backend')}.{knob}: take it out, since {why}" for knob in given if given[knob])
     if backend.wire == "http":
         return
-    why, fitting = _WORDS_OF_WIRES[backend.wire], f"{NoCredential.name} or {StaticCredential.name}"
-    for (where, section), mode in zip(
-        credential_sections(settings), (modes.calls, modes.effective_listing), strict=True
-    ):
+    used, fitting = (modes.calls, modes.effective_listing), f"{NoCredential.name} or {StaticCredential.name}"
+    for (where, section), mode in zip(credential_sections(settings), used, strict=True):
         sent = section.send or Send()
         if mode.per_caller or mode.answers_challenges:
-            meant = f"{AUTO} means {mode.name}, which" if section.mode == AUTO else mode.name
-            yield f"{where}.mode: {meant} needs HTTP, and {why}; set {fitting}"
+            meant = f"{AUTO} means {mode.name} here" if section.mode == AUTO else f"it cannot be {mode.name}"
+            yield f"{where}.mode: {meant}, but {why}; set {fitting}"
         elif backend.wire == "stream" and (mode in (BasicCredential, ClientCredentials) or sent.headers or sent.query):
             yield f"{where}: {why}, so a credential goes into send.message, params or arguments; set {fitting}"
-    listing, login = backend.listing, backend.credentials.login
-    given = {"caller_headers": backend.caller_headers, "proxy": backend.proxy, "listing.url": listing.url,
-             "listing.language": listing.language, "credentials.login.endpoint": login and login.endpoint,
-             "headers": backend.headers if backend.wire == "stream" else None}  # fmt: skip
-    for knob, value in given.items():
-        if value:
-            yield f"{settings.knob('backend')}.{knob}: needs HTTP, and {why}: take it out"
 
 
 def build_credentials(

@@ -150,11 +150,12 @@ def _values_in(reply: Reply, login: Login, id: str | int) -> dict[str, str | int
     """Return the values that ``login.find`` names, whatever the status: Transmission gives its id with a 409. Raises
     :class:`LoginRefused` where one is missing, or is neither a text nor an integer."""
     result, reason = _result_of(reply, id)
+    headers = {} if reply.http is None else reply.http.headers
     document = {
         "result": result,
         "message": _message_of(reply),
-        "cookies": _cookies_of(reply),
-        "headers": {name.lower(): value for name, value in reply.headers.items()},
+        "cookies": _cookies_of(headers),
+        "headers": {name.lower(): value for name, value in headers.items()},
     }
     found: dict[str, str | int] = {}
     for name, path in login.find.items():
@@ -189,10 +190,10 @@ def _result_of(reply: Reply, id: str | int) -> tuple[Any, str]:
     return result, "" if error is None else f", error{code}: {error.message}"
 
 
-def _cookies_of(reply: Reply) -> dict[str, str]:
+def _cookies_of(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the cookies that an answer sets, by name; the later one counts."""
     cookies: dict[str, str] = {}
-    for name, header in reply.headers.items():
+    for name, header in headers.items():
         if name.lower() == "set-cookie":
             try:
                 cookies |= {key: morsel.coded_value for key, morsel in SimpleCookie(header).items()}

@@ -93,18 +93,17 @@ def mcp_server(trouble: Trouble) -> Question | None:
 
 
 def websocket(trouble: Trouble) -> Question | None:
-    """Find a WebSocket, whatever it answers to POST."""
-    http = trouble.http
-    if (
-        http is None
-        or trouble.speaks_json_rpc
-        or http.status not in (400, 404, 405, 426)
-        or trouble.settings.backend.proxy
-        or trouble.settings.backend.wire != "http"
-    ):
+    """Find a WebSocket, whatever it answers to POST, or HTTP where a WebSocket is not opened."""
+    http, is_websocket = trouble.http, trouble.settings.backend.wire == "websocket"
+    statuses = (200, 400, 404, 405, 426, 501) if is_websocket else (400, 404, 405, 426)
+    if http is None or trouble.speaks_json_rpc or http.status not in statuses or trouble.settings.backend.proxy:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
+        if is_websocket:
+            other = f"http{trouble.url[2:]}"
+            cause = f"It opens no WebSocket (HTTP {http.status}), and speaks JSON-RPC over HTTP."
+            return Diagnosis(cause, set_knob(trouble.knob, other)) if await elsewhere.is_endpoint(other) else None
         if http.status != 426 and not await elsewhere.opens_websocket(trouble.url):
             return None
         step = set_knob(trouble.knob, f"ws{trouble.url.removeprefix('http')}")

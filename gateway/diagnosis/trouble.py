@@ -82,11 +82,11 @@ class Trouble:
 
     @property
     def url(self) -> str:
-        return self.settings.backend.listing.url or self.settings.backend.url
+        return self.settings.backend.listing.url or self.settings.backend.target
 
     @property
     def place(self) -> str:
-        return urlsplit(self.url).netloc
+        return self.settings.backend.socket or urlsplit(self.url).netloc
 
     @property
     def proxy_place(self) -> str:
@@ -112,6 +112,8 @@ class Trouble:
         """Return the diagnosis without secrets, which a service may quote, and safe to print."""
         secrets = prepare_secrets(self.secrets)
         cause, step = (printable(redact_text(text, secrets)) for text in (found.cause, found.next))
+        if (socket := self.settings.backend.socket) is not None:  # what was asked, as it is configured
+            step = step.replace("http://localhost/", f"unix+http:{socket}:/")
         return Diagnosis(cause, step, found.in_file)
 
 
@@ -156,10 +158,11 @@ class Elsewhere:
         own = parts.path.rstrip("/")
         paths = [path for path in (own, f"{own}/", *PATHS, *(f"{path}/" for path in PATHS[1:5])) if path != parts.path]
         asked = [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths) if path]
-        found = await asyncio.gather(*map(self._is_endpoint, asked))
+        found = await asyncio.gather(*map(self.is_endpoint, asked))
         return next((url for url, is_one in zip(asked, found, strict=True) if is_one), None)
 
-    async def _is_endpoint(self, url: str) -> bool:
+    async def is_endpoint(self, url: str) -> bool:
+        """Return whether JSON-RPC is spoken at an address."""
         try:
             async with self._at_once:
                 value = jsonrpc.decode((await self._ask(url)).body.strip())

@@ -39,11 +39,14 @@ def open_client(
     if not digest or user is None or password is None:
         if backend.proxy is not None:
             return Outbound(connections=0, tls=tls, proxy=backend.proxy, headers=headers, reserve=reserve)
-        return LeanTransport(tls=tls, headers=headers, reserve=reserve)
+        return LeanTransport(tls=tls, headers=headers, reserve=reserve, socket=backend.socket)
     secret = password.get_secret_value()
 
     def open_lane() -> Outbound:
         lane = (HttpDigest(user, secret),)
-        return Outbound(connections=1, tls=tls, proxy=backend.proxy, headers=headers, middlewares=lane, reserve=reserve)
+        return Outbound(
+            connections=1, tls=tls, proxy=backend.proxy, headers=headers, middlewares=lane, reserve=reserve,
+            socket=backend.socket,
+        )  # fmt: skip
 
     return Lanes(open_lane, settings.connections)

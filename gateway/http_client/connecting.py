@@ -16,7 +16,7 @@ from gateway.http_client.tls import TlsFiles, certificate_reason, tls_reason
 
 AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.Protocol)
 
-_REASONS: Final[dict[type[OSError], str]] = {
+REASONS: Final[dict[type[OSError], str]] = {
     ConnectionRefusedError: "connection refused",
     FileNotFoundError: "its socket is not there",
     PermissionError: "the gateway's user may not connect to it",
@@ -61,7 +61,7 @@ class Connector:
         except ssl.SSLError as error:
             raise ConnectFailed(tls_reason(error, self._tls)) from error
         except OSError as error:
-            raise ConnectFailed(_REASONS.get(type(error), "no connection")) from error
+            raise ConnectFailed(REASONS.get(type(error), "no connection")) from error
 
     async def _look_up(self, host: str, port: int) -> list[Address]:
         """Return the addresses of a host, at most :data:`DNS_TTL` seconds old. Raises :class:`OSError`."""

@@ -60,7 +60,8 @@ class _Target:
 
 
 class LeanTransport:
-    """Hold connections to origins. Each request gets ``headers`` unless it has them; see :class:`Outbound`."""
+    """Hold connections to origins. Each request gets ``headers`` unless it has them; see :class:`Outbound`. With
+    ``socket``, all go through the Unix socket of this path."""
 
     def __init__(
         self,
@@ -68,8 +69,10 @@ class LeanTransport:
         tls: TlsFiles | None = None,
         headers: Mapping[str, str] | None = None,
         reserve: Callable[[int], bool] = lambda _: True,
+        socket: str | None = None,
     ) -> None:
         self._reserve = reserve
+        self._socket = socket
         self._tls = tls or TlsFiles()
         self._connector = Connector(self._tls)
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
@@ -132,7 +135,7 @@ class LeanTransport:
         key = (url.scheme, host, port)
         origin = self._origins.get(key)
         if origin is None:
-            origin = self._origins[key] = _Origin(Peer(host, port, url.scheme == "https"))
+            origin = self._origins[key] = _Origin(Peer(host, port, url.scheme == "https", self._socket))
         if not all(map(_TOKEN.fullmatch, (*self._headers, *names))):
             raise response.BadHttp(_FORBIDDEN)
         own = {name.lower() for name in names}

@@ -16,8 +16,9 @@ from gateway.listing.drupal import PATH
 from gateway.listing.entries import list_of, name_parameters, object_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
-LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands", "__listMethods")
+LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands")
 """Methods that answer such a list, in the order of asking."""
+_OVER_WEBSOCKET: Final = "__listMethods"
 _LIST_MEMBERS: Final = ("methods", "commands", "functions", "procedures", "help")
 _NAME_MEMBERS: Final = ("name", "method", "command")
 _NAMES: Final = re.compile(r"[A-Za-z][\w.:/-]*+(?:\s++[A-Za-z][\w.:/-]*+)*+")
@@ -33,8 +34,8 @@ class Plain:
     name = "plain"
     info = DialectInfo(
         spoken_by="services with their own lists of names, or of entries with a name",
-        requests="`GET {base}/jsonrpc/methods`; then `rpc_methods`, `rpc.methods`, `methods`, `help`, `commands` and "
-        "`__listMethods`",
+        requests="`GET {base}/jsonrpc/methods`; then `rpc_methods`, `rpc.methods`, `methods`, `help` and `commands`; "
+        "over a WebSocket first `__listMethods`",
         recognized_by="a list of names or of entries with `name`, alone or in `methods`, `commands`, …; or `methods{}` "
         "by name; as the answer to a call also a text of at least two names",
         carries=("title", "description", "parameters", "types", "required", "result"),
@@ -45,7 +46,8 @@ class Plain:
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         questions = [get_question(source, source.listing_url or source.base + PATH)]
-        questions += [call_question(source, name) for name in LISTS]
+        own = (_OVER_WEBSOCKET,) if source.url.startswith(("ws:", "wss:")) else ()
+        questions += [call_question(source, name) for name in (*own, *LISTS)]
         return await first_listing(questions, recognizes, "no list of names", parse_listing)
 
 

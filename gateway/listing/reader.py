@@ -214,7 +214,7 @@ class ListingReader:
             parts = structs.replace(parts, headers={**parts.headers, "Accept-Language": language})
         return BackendSource(
             self._transport_of("" if caller.view.is_shared else "\n".join(caller.identity)),
-            self._settings.url,
+            self._settings.target,
             parts,
             listing_url=listing.url,
             file=listing.file,

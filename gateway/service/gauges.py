@@ -22,6 +22,7 @@ def service_gauges(service: Service, mount: Mount) -> Iterator[tuple[Key, float]
         "slots": queue.size + queue.listing_slots,
         "breaker_open": breaker.open_circuits,
         "breaker_openings_total": breaker.openings,
+        "backend_messages_dropped_total": service.transport.dropped,
         "streams_open": mount.streams.total,
         "sessions_open": mount.subscriptions.sessions,
     }

@@ -91,7 +91,7 @@ class Service:
         tls, reserve = backend_tls(settings), mount.held.reserve
         self.certificate_end = tls.certificate_end()
         self.transport = open_transport(settings, tls, reserve, digest=self._modes.calls.answers_challenges)
-        self._endpoint = BackendEndpoint(self.transport, backend.url, form_of(backend))
+        self._endpoint = BackendEndpoint(self.transport, backend.target, form_of(backend))
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets(), *header_secrets(settings))
         self.secrets = (*sent, *settings.catalog.secrets())
@@ -276,7 +276,7 @@ class Service:
         learned = self.learned
         admission = CallAdmission(self.transport, learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
-        client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
+        client = BackendClient(admission, backend.target, most, redactor, self.secrets, passes_errors=passes)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
         return Invocation(
             discovery=self.discovery,

@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
 from gateway.settings.auth import ClientSecret, SecureUrl
 from gateway.settings.custom import CustomListing
-from gateway.settings.knobs import WIRES, Document, HttpUrl, Section, ServiceUrl, knob
+from gateway.settings.knobs import WIRES, Document, HttpUrl, Section, ServiceUrl, http_target, knob
 from gateway.settings.sending import (
     GIVEN,
     PRINCIPAL_NAME,
@@ -275,6 +275,16 @@ class Backend(Section):
     def wire(self) -> Literal["http", "websocket", "stream"]:
         """Return what the service is reached over."""
         return WIRES[self.url.partition(":")[0].lower()]
+
+    @property
+    def target(self) -> str:
+        """Return the URL that requests have: also over a Unix socket one of HTTP."""
+        return http_target(self.url)[0]
+
+    @property
+    def socket(self) -> str | None:
+        """Return the path of the Unix socket that HTTP goes through, if any."""
+        return http_target(self.url)[1]
 
     @property
     def told_claims(self) -> tuple[str, ...]:

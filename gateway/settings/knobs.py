@@ -70,7 +70,7 @@ def http_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> str:
 
 
 WIRES: Final[Mapping[str, Literal["http", "websocket", "stream"]]] = {
-    "http": "http", "https": "http", "ws": "websocket", "wss": "websocket",
+    "http": "http", "https": "http", "unix+http": "http", "ws": "websocket", "wss": "websocket",
     "tcp": "stream", "tls": "stream", "unix": "stream",
 }  # fmt: skip
 """What a service is reached over, by the scheme of its URL."""
@@ -82,21 +82,35 @@ HttpUrl = Annotated[str, AfterValidator(http_url)]
 def service_url(url: str) -> str:
     """Return the URL if it is one of a service: a scheme of :data:`WIRES`. Raises :class:`ValueError`."""
     scheme = url.partition(":")[0].lower()
-    if scheme == "unix":
-        return _unix_url(url)
-    http_url(url, tuple(scheme for scheme in WIRES if scheme != "unix"))
+    if scheme.startswith("unix"):
+        return _unix_url(url, scheme)
+    http_url(url, tuple(scheme for scheme in WIRES if not scheme.startswith("unix")))
     parts = urlsplit(url)
     if WIRES[scheme] == "stream" and (not parts.port or parts.path not in ("", "/") or parts.query):
         raise ValueError(f"must be {scheme}:// with a host and a port, and nothing behind them: {scheme}://host:1705")
     return url
 
 
-def _unix_url(url: str) -> str:
-    path = unquote(url.partition(":")[2])
-    if not re.fullmatch(r"unix:(//)?/[^/?#][^?#]*", url, re.IGNORECASE) or "\0" in path:
-        raise ValueError("must be unix: and the absolute path of a socket, for example unix:/run/service.sock")
-    if len(os.fsencode(path.removeprefix("//"))) > _MOST_PATH:
+def http_target(url: str) -> tuple[str, str | None]:
+    """Return the URL that requests of HTTP have, and the path of the Unix socket that they go through, if any."""
+    scheme, _, rest = url.partition(":")
+    if scheme.lower() != "unix+http":
+        return url, None
+    path, _, target = rest.removeprefix("//").partition(":")
+    return f"http://localhost{target or '/'}", unquote(path)
+
+
+def _unix_url(url: str, scheme: str) -> str:
+    target, path = (
+        http_target(url) if scheme == "unix+http" else ("", unquote(url.partition(":")[2].removeprefix("//")))
+    )
+    if scheme not in WIRES or path is None or not re.fullmatch(r"/[^/?#][^?#]*", path) or "\0" in path:
+        example = "unix:/run/service.sock, or unix+http:/run/service.sock:/rpc for HTTP"
+        raise ValueError(f"must have the absolute path of a socket, for example {example}")
+    if len(os.fsencode(path)) > _MOST_PATH:
         raise ValueError(f"has a path of more than {_MOST_PATH} bytes, which no socket can have")
+    if target:
+        http_url(target)
     return url
 
 

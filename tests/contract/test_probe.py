@@ -40,7 +40,6 @@ ALL: Final = [
     "rpc.methods",
     "methods",
     "commands",
-    "__listMethods",
 ]
 """Every question of a probe that finds nothing."""
 OPENRPC: Final = {"openrpc": "1.2.6", "methods": [{"name": "found", "params": []}]}

@@ -55,7 +55,7 @@ async def test_the_handshake_has_the_credential_and_the_headers_of_the_service(s
     transport = transport_to(stand.url, headers={"X-Tenant": "crm"})
     await ask(transport, parts=RequestParts({"X-Api-Key": "k"}, {"token": "a b"}))
     await transport.close()
-    (handshake,) = stand.handshakes
+    (handshake,) = stand.requests
     assert (handshake.path, handshake.headers["X-Api-Key"], handshake.headers["X-Tenant"]) == (
         "/rpc?token=a+b", "k", "crm"
     )  # fmt: skip
@@ -79,7 +79,7 @@ async def test_a_redirect_of_the_handshake_is_not_followed(stand: WebSocketStand
     assert failure is not None
     assert "redirects" in failure.message
     assert len(asked) == 1
-    assert stand.handshakes == []
+    assert stand.requests == []
     await transport.close()
     await server.close()
 
@@ -178,7 +178,7 @@ async def test_a_message_beyond_four_of_the_largest_answers_ends_the_connection(
         await ask(transport)
     stand.act = Act.ECHO
     await ask(transport)
-    assert len(stand.handshakes) == 2
+    assert len(stand.requests) == 2
     await transport.close()
 
 
@@ -191,7 +191,7 @@ async def test_a_connection_on_which_nothing_came_in_time_gets_no_more_calls(sta
     await stand.got(2)
     stand.act = Act.ECHO
     await ask(transport, "c3")
-    assert len(stand.handshakes) == 2
+    assert len(stand.requests) == 2
     stand.release.set()
     await patient  # on the first connection
     await transport.close()
@@ -201,7 +201,7 @@ async def test_another_credential_has_a_connection_of_its_own(stand: WebSocketSt
     transport = transport_to(stand.url)
     for token in ("old", "old", "new"):
         await ask(transport, parts=RequestParts({"Authorization": token}))
-    assert [one.headers["Authorization"] for one in stand.handshakes] == ["old", "new"]
+    assert [one.headers["Authorization"] for one in stand.requests] == ["old", "new"]
     await transport.close()
 
 
@@ -232,7 +232,7 @@ async def test_a_handshake_that_is_refused_renews_a_login_once(tmp_path: Path) -
     async with front(stand.url, *knobs) as gateway:
         assert (await gateway.call("rest", "echo", {"a": 5})).value == {"a": 5}
         assert stand.logins == 2
-        tokens = [one.headers.get("X-Token") for one in stand.handshakes]
+        tokens = [one.headers.get("X-Token") for one in stand.requests]
         assert tokens == [None, "token-number-1", "token-number-2"]
         assert [message["method"] for message in stand.messages] == ["login", "login", "echo"]
     await stand.close()

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from hashlib import sha1
+from tempfile import mkdtemp
 from typing import Any, Final
 
 from gateway.backend.choice import open_transport
@@ -17,7 +18,7 @@ from gateway.backend.transport import OpenTransport
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Settings
 from tests.fault.scripted import Listener
-from tests.fault.wire import Request, read_request
+from tests.fault.wire import MAX_HEAD, Request, read_request
 from tests.waiting import until
 
 Json = dict[str, Any]
@@ -63,6 +64,17 @@ class Served(Listener):
         await self._serve(reader, writer)
 
 
+class ServedAtPath(Served):
+    """The same at a Unix socket."""
+
+    path = ""
+
+    async def open(self) -> None:
+        self._closed = False
+        self.path = self.path or f"{mkdtemp()}/socket"
+        self._server = await asyncio.start_unix_server(self._connected, self.path, limit=MAX_HEAD)
+
+
 class Stand(ABC):
     """A service over one transport. ``messages`` are those that it got."""
 
@@ -73,6 +85,7 @@ class Stand(ABC):
         self.act = Act.ECHO
         self.release = asyncio.Event()
         self.messages: list[Json] = []
+        self.requests: list[Request] = []
         self.url = ""
         self.result: Callable[[Json], Any] = lambda message: message.get("params")
         self.listener = Served(self.serve)
@@ -120,6 +133,7 @@ class HttpStand(Stand):
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (request := await read_request(reader, 0)) is not None:
+            self.requests.append(request)
             if self.act is Act.REFUSE:
                 writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
                 continue
@@ -127,6 +141,16 @@ class HttpStand(Stand):
             if body is None:
                 return
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+
+class UnixHttpStand(HttpStand):
+    """The same over a Unix socket."""
+
+    async def open(self) -> None:
+        if not isinstance(self.listener, ServedAtPath):
+            self.listener = ServedAtPath(self.serve)
+        await self.listener.open()
+        self.url = f"unix+http:{self.listener.path}:/rpc"
 
 
 class SocketStand(Stand):
@@ -198,7 +222,6 @@ class WebSocketStand(SocketStand):
     async def open(self) -> None:
         await self.listener.open()
         self.url = f"ws://127.0.0.1:{self.listener.port}/rpc"
-        self.handshakes: list[Request] = []
         self.pongs: list[bytes] = []
 
     def accepts(self, request: Request) -> bool:
@@ -212,7 +235,7 @@ class WebSocketStand(SocketStand):
         request = await read_request(reader, 0)
         if request is None:
             return
-        self.handshakes.append(request)
+        self.requests.append(request)
         if not self.accepts(request):
             writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
             return
@@ -268,4 +291,4 @@ async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 SOCKETS: Final[dict[str, Callable[[], SocketStand]]] = {"websocket": WebSocketStand}
-STANDS: Final[dict[str, Callable[[], Stand]]] = {"http": HttpStand, **SOCKETS}
+STANDS: Final[dict[str, Callable[[], Stand]]] = {"http": HttpStand, "unix+http": UnixHttpStand, **SOCKETS}

@@ -120,7 +120,7 @@ ROWS: Final = (
     Checked(Mistake("The address is a REST API's.", "no JSON-RPC response", "backend.url", 3), "<states>/rest"),
     Checked(Mistake("The address is a GraphQL endpoint's.", "GraphQL", "backend.url", 3), "<states>/graphql"),
     Checked(Mistake("The address answers nothing.", "HTTP 204", "backend.url", 3), "<states>/nothing"),
-    Checked(Mistake("The address is for WebSockets.", "WebSocket", "HTTP address", 3), "<states>/upgrade"),
+    Checked(Mistake("The address is for WebSockets.", "WebSocket", "Set backend.url to ws://", 3), "<states>/upgrade"),
     Checked(Mistake("The service has moved to another host.", "redirect",
                     "Set backend.url to http://rpc.example.com/jsonrpc", 3), "<states>/elsewhere"),
     Checked(Mistake("The service redirects to https.", "redirect",

@@ -18,7 +18,8 @@ from typing import Final
 from gateway.telemetry import logs
 from tests.mistakes.contact.table import faults, judged
 from tests.reach.measure import Measured, measure
-from tests.reach.rows import ROWS, Row
+from tests.reach.rows import Row
+from tests.reach.socket_rows import ALL_ROWS
 from tests.reach.table import missed, table, with_table
 from tests.services.process import ServiceFailed, ServiceMissing
 
@@ -62,7 +63,7 @@ def main(parts: list[str]) -> int:
     if parts == ["--mistakes"]:
         return mistakes()
     rows = []
-    for row in [row for row in ROWS if not parts or any(part in row.service for part in parts)]:
+    for row in [row for row in ALL_ROWS if not parts or any(part in row.service for part in parts)]:
         rows.append(asyncio.run(measured(row)))
         print(f"{row.service}: {rows[-1].kind}", file=sys.stderr)
         for fault in rows[-1].faults:

@@ -75,6 +75,13 @@ def ganache() -> Service:
     return Service("ganache", lambda port: [require_node(), program, *options, f"--server.port={port}"])
 
 
+def rpc_websockets() -> Service:
+    """npm rpc-websockets: WebSocket alone, with ``__listMethods``."""
+    _package("rpc-websockets", "package.json")
+    command = [require_node(), str(APPS / "rpc_websockets_app.js")]
+    return Service("rpc-websockets", lambda port: [*command, str(port), str(NODE_MODULES)]).over("ws", "/")
+
+
 def hardhat() -> Service:
     """npm hardhat, another one."""
     _package("hardhat", "package.json")

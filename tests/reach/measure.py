@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from tests.front import SURFACES, Front, front
+from tests.front import SURFACES, Front, Surface, front
 from tests.program import run, settings
 from tests.reach.rows import Call, Row
 
@@ -66,7 +67,7 @@ async def _called(row: Row, kind: Class, url: str, known: Sequence[str]) -> Meas
         typed, arguments = count_types(tools)
         right, made, faults = 0, 0, []
         for call in row.calls:
-            for wrong in [fault async for fault in _outcomes(gateway, call)]:
+            for wrong in await _outcomes(gateway, call, row.at_once):
                 made += 1
                 right += wrong is None
                 faults += [] if wrong is None else [f"{call.tool}{dict(call.arguments)}: {wrong}"]
@@ -75,16 +76,20 @@ async def _called(row: Row, kind: Class, url: str, known: Sequence[str]) -> Meas
     )
 
 
-async def _outcomes(gateway: Front, call: Call) -> Any:
-    """Yield None for each right result of a call, and else what came in its place. Every surface is called."""
-    for surface in SURFACES:
-        for _ in range(call.repeats):
+async def _outcomes(gateway: Front, call: Call, at_once: int) -> list[str | None]:
+    """Return None for each right result of a call, and else what came in its place. Every surface is called."""
+    turns = asyncio.Semaphore(at_once)
+
+    async def outcome(surface: Surface) -> str | None:
+        async with turns:
             called = await gateway.call(surface, call.tool, call.arguments)
-            try:
-                right = not called.failed and call.is_right(called.value)
-            except (LookupError, TypeError, ValueError):  # a result of another shape, or a tool that does not exist
-                right = False
-            yield None if right else called.text
+        try:
+            right = not called.failed and call.is_right(called.value)
+        except (LookupError, TypeError, ValueError):  # a result of another shape, or a tool that does not exist
+            right = False
+        return None if right else called.text
+
+    return await asyncio.gather(*(outcome(surface) for surface in SURFACES for _ in range(call.repeats)))
 
 
 def count_types(tools: Mapping[str, Any]) -> tuple[int, int]:

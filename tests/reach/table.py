@@ -10,6 +10,8 @@ from tests.reach.measure import Measured
 LEAST_SERVICES: Final = 16
 LEAST_WITHOUT_FILE: Final = 0.9
 LEAST_TYPED: Final = 0.5
+LEAST_CALLS: Final = 100
+"""Calls of one row, all of them right."""
 
 BEGIN: Final = "<!-- make reach writes this table -->"
 END: Final = "<!-- end of the table -->"
@@ -35,24 +37,29 @@ def _cells(row: Measured) -> tuple[str, ...]:
 
 def summary(rows: Sequence[Measured]) -> str:
     right, made = sum(row.right for row in rows), sum(row.made for row in rows)
+    over_http = _over_http(rows)
     return (
-        f"{_without_file(rows)} of {len(rows)} services need no file written by hand, {_typed_alone(rows)} are typed "
-        f"from the URL alone, and {right:,} of {made:,} calls were right."
+        f"Over HTTP {_without_file(over_http)} of {len(over_http)} services need no file written by hand, and "
+        f"{_typed_alone(over_http)} are typed "
+        f"from the URL alone. Of all, {right:,} of {made:,} calls were right."
     )
 
 
 def missed(rows: Sequence[Measured]) -> Iterator[str]:
-    """Yield each target that is missed."""
-    if len(rows) < LEAST_SERVICES:
-        yield f"{len(rows)} services, and not at least {LEAST_SERVICES}"
-    if _without_file(rows) < LEAST_WITHOUT_FILE * len(rows):
-        yield f"{_without_file(rows)} of {len(rows)} need no file, and not at least {LEAST_WITHOUT_FILE:.0%}"
-    if _typed_alone(rows) < LEAST_TYPED * len(rows):
-        yield f"{_typed_alone(rows)} of {len(rows)} are typed from the URL alone, and not at least {LEAST_TYPED:.0%}"
+    """Yield each target that is missed. What a listing has does not depend on how it comes, so the targets of listings
+    are those of the services over HTTP."""
+    services = _over_http(rows)
+    count = len(services)
+    if count < LEAST_SERVICES:
+        yield f"{count} services, and not at least {LEAST_SERVICES}"
+    if _without_file(services) < LEAST_WITHOUT_FILE * count:
+        yield f"{_without_file(services)} of {count} need no file, and not at least {LEAST_WITHOUT_FILE:.0%}"
+    if _typed_alone(services) < LEAST_TYPED * count:
+        yield f"{_typed_alone(services)} of {count} are typed from the URL alone, and not at least {LEAST_TYPED:.0%}"
     for row in rows:
         if row.kind == "no":
             yield f"{row.service} cannot be used"
-        elif row.right < row.made or not row.made:
+        elif row.right < max(row.made, LEAST_CALLS):
             yield f"{row.service}: {row.right} of {row.made} calls right"
 
 
@@ -63,6 +70,11 @@ def with_table(page: str, text: str) -> str:
     if not (begin and end):
         raise ValueError(f"docs/reach.md has no {BEGIN} … {END}")
     return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
+def _over_http(rows: Sequence[Measured]) -> list[Measured]:
+    """Return the rows that name no other wire."""
+    return [row for row in rows if ", " not in row.service]
 
 
 def _without_file(rows: Sequence[Measured]) -> int:

@@ -53,6 +53,11 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
+    def over(self, scheme: str, path: str) -> Self:
+        """Say that it is reached by another scheme, at another path."""
+        self.scheme, self._path = scheme, path
+        return self
+
     @property
     def base(self) -> str:
         """Origin, without a slash at the end."""

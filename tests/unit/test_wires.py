@@ -32,10 +32,10 @@ def test_another_address_is_none(url: str) -> None:
 
 def test_with_tokens_auto_is_never_silently_nothing() -> None:
     assert faults(SOCKET, JWT) == [
-        "backend.credentials.mode: auto means same_resource, which needs HTTP, and a WebSocket is opened once for all "
+        "backend.credentials.mode: auto means same_resource here, but a WebSocket is opened once for all callers; set "
+        "none or static",
+        "backend.listing.credentials.mode: auto means same_resource here, but a WebSocket is opened once for all "
         "callers; set none or static",
-        "backend.listing.credentials.mode: auto means same_resource, which needs HTTP, and a WebSocket is opened once "
-        "for all callers; set none or static",
     ]
     load_settings(None, [SOCKET, JWT, "backend.credentials.mode=none"], {})
 
@@ -63,7 +63,28 @@ def test_what_each_request_would_show_is_a_fault(mode: str) -> None:
 def test_what_needs_a_request_of_http_is_a_fault(knob: str) -> None:
     (fault,) = faults(SOCKET, JWT, "backend.credentials.mode=none", f"backend.{knob}")
     name = knob.partition("=")[0]
-    assert fault == f"backend.{name}: needs HTTP, and a WebSocket is opened once for all callers: take it out"
+    assert fault == f"backend.{name}: take it out, since a WebSocket is opened once for all callers"
+
+
+@pytest.mark.parametrize(
+    ("url", "target", "socket"),
+    [
+        ("unix+http:/run/app.sock", "http://localhost/", "/run/app.sock"),
+        ("unix+http:/run/app.sock:/rpc?a=b", "http://localhost/rpc?a=b", "/run/app.sock"),
+        ("unix+http:///run/app.sock:/rpc", "http://localhost/rpc", "/run/app.sock"),
+        ("http://127.0.0.1/rpc", "http://127.0.0.1/rpc", None),
+    ],
+)
+def test_a_unix_socket_carries_requests_of_http(url: str, target: str, socket: str | None) -> None:
+    backend = load_settings(None, [f"backend.url={url}", OFF], {}).backend
+    assert (backend.wire, backend.target, backend.socket) == ("http", target, socket)
+
+
+def test_a_relative_path_is_no_socket_and_a_socket_has_no_proxy() -> None:
+    (fault,) = faults("backend.url=unix+http:app.sock", OFF)
+    assert "unix+http:/run/service.sock:/rpc" in fault
+    (fault,) = faults("backend.url=unix+http:/run/app.sock", OFF, "backend.proxy=http://proxy.example.com:3128")
+    assert fault == "backend.proxy: take it out, since all requests go to one Unix socket"
 
 
 def test_a_secret_beyond_loopback_without_tls_is_a_remark() -> None:

@@ -121,14 +121,14 @@ WEB: Final = (
 
 SOCKETS: Final = (
     Contact("A WebSocket that says so.", Http(lambda _: Reply("Upgrade Required", 426, "text/plain"), socket=True),
-            "WebSocket", "HTTP", "http://<host>/"),
+            "WebSocket", "Set backend.url to ws://<host>/", "http://<host>/"),
     Contact("A WebSocket whose POST is not found.", Http(lambda _: html("Not Found", 404), socket=True),
-            "WebSocket", "HTTP", "http://<host>/"),
+            "WebSocket", "Set backend.url to ws://<host>/", "http://<host>/"),
     Contact("A WebSocket whose POST is a bad request.",
             Http(lambda _: Reply('Can "Upgrade" only to "WebSocket".', 400, "text/plain"), socket=True),
-            "WebSocket", "HTTP", "http://<host>/websocket"),
+            "WebSocket", "Set backend.url to ws://<host>/websocket", "http://<host>/websocket"),
     Contact("A WebSocket whose POST is not allowed.", Http(lambda _: html("Method Not Allowed", 405), socket=True),
-            "WebSocket", "HTTP", "http://<host>/api/current"),
+            "WebSocket", "Set backend.url to ws://<host>/api/current", "http://<host>/api/current"),
     Contact("JSON-RPC by lines.",
             greeting(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\r\n',
                                            waits=True),
