@@ -58,7 +58,7 @@ class OldAndStrict(Listed):
     """Speaks JSON-RPC 1.0, and ends the connection for anything else, as OVSDB does."""
 
     async def take(self, message: Json, writer: asyncio.StreamWriter) -> None:
-        if "jsonrpc" in message or "params" not in message:
+        if "jsonrpc" in message or ("method" in message and "params" not in message):
             writer.transport.abort()
         else:
             await super().take(message, writer)
