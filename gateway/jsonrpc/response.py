@@ -92,9 +92,11 @@ def _fault_of(error: Any) -> ResponseError:
         )
     if not isinstance(error, dict):
         return ResponseError(None, error if isinstance(error, str) else "")
-    code, message = error.get("code"), error.get("message")
+    code, message = error.get("code"), error.get("message", error.get("error"))  # the latter is OVSDB's
     return ResponseError(
-        code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data")
+        code if type(code) is int else None,
+        message if isinstance(message, str) else "",
+        error.get("data", error.get("details")),
     )
 
 

@@ -84,7 +84,8 @@ PARTS: Final[tuple[Part, ...]] = get_args(Part)
 @dataclass(frozen=True, slots=True)
 class DialectInfo:
     """Describe a dialect for operators, in Markdown; ``docs/dialects.md`` is made from it. ``dialect: auto`` tries it
-    where it is ``probed``: not where a question needs params, or the operator has to name a file."""
+    where it is ``probed``: not where a question needs params, or the operator has to name a file. With ``schemes``, it
+    is tried only where the URL has one of them."""
 
     spoken_by: str
     requests: str
@@ -93,6 +94,7 @@ class DialectInfo:
     params: str
     not_carried: str
     probed: bool = True
+    schemes: tuple[str, ...] = ()
 
 
 class Dialect(Protocol):

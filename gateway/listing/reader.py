@@ -18,6 +18,7 @@ from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, 
 from gateway.listing.custom import Custom
 from gateway.listing.dialect import Dialect, ListingSource, NoListing, Step
 from gateway.listing.help import Help
+from gateway.listing.ovsdb import Ovsdb
 from gateway.listing.truenas import TrueNas
 from gateway.listing.ubus import Ubus
 from gateway.model import Caller, Listing, MessageForm, Method, QuarantinedMethod, SourceAnswer
@@ -39,6 +40,7 @@ _ALL_DIALECTS: Final[tuple[Dialect, ...]] = (
     kodi.Kodi(),
     mopidy.Mopidy(),
     Help(),
+    Ovsdb(),
     plain.Plain(),
     TrueNas(),
     Ubus(),
@@ -65,7 +67,8 @@ async def probe_dialects(source: ListingSource, progress: Callable[[str], None] 
     source = _CachingSource(source)
     steps: list[Step] = []
     for dialect in DIALECTS.values():
-        if not dialect.info.probed:
+        info = dialect.info
+        if not info.probed or (info.schemes and source.url.partition(":")[0].lower() not in info.schemes):
             continue
         progress(dialect.name)
         try:

@@ -154,7 +154,7 @@ class ListingSettings(Section):
 
     dialect: Literal[
         "auto", "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
-        "help", "truenas", "ubus", "static", "custom",
+        "help", "ovsdb", "truenas", "ubus", "static", "custom",
     ] = knob("auto", "Form of the listing. auto: ask for each form in turn, the cheapest first.")  # fmt: skip
     url: HttpUrl | None = knob(None, "URL of the listing. Absent: where its dialect has it.")
     file: str | None = knob(

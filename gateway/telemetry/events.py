@@ -168,7 +168,8 @@ EVENTS: Final = (
     Event("the listing quotes a credential, which is taken out of it", "warning", "", "Correct the service."),
     Event("a result broke the output schema, which is listed no more", "warning", "method tool", "Correct the schema, "
           "or set `catalog.tools.*.output_schema: false`."),
-    Event("form of messages learned", "info", "version integer_ids always_params framing in_order", "Later messages have it."),
+    Event("form of messages learned", "info", "version integer_ids always_params framing in_order",
+          "Later messages have it."),
     Event("shape of params learned", "info", "method structure", "Later calls begin with it."),
     # Calls
     Event("request", "info", "", "A request has ended: [the line of a request](#the-line-of-a-request)."),

@@ -251,5 +251,6 @@ async def test_missing_credentials_are_told_and_the_rest_is_still_asked(transpor
 def test_what_is_probed_is_what_the_dialects_say() -> None:
     probed = [name for name, dialect in DIALECTS.items() if dialect.info.probed]
     assert probed == [
-        "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "introspection", "kodi", "mopidy", "help", "plain",
+        "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "introspection", "kodi", "mopidy", "help", "ovsdb",
+        "plain",
     ]  # fmt: skip
