@@ -37,14 +37,10 @@ _AT_ONCE: Final = nullcontext()
 log = structlog.get_logger()
 
 
-class Receiver(Protocol):
-    """Take what comes on a connection."""
-
-    def message_received(self, raw: bytes) -> bytes | None:
-        """Take one whole message. Return what is to be sent back at once, if anything."""
-
-    def connection_lost(self, error: OutboundError) -> None:
-        """Take the end of the connection, which is told once."""
+OnMessage = Callable[[bytes], bytes | None]
+"""Take one whole message, and return what is to be sent back at once, if anything."""
+OnEnd = Callable[[OutboundError], None]
+"""Take the end of a connection, which is told once."""
 
 
 class SocketConnection(Protocol):
@@ -61,7 +57,7 @@ class SocketConnection(Protocol):
 class Dialer(Protocol):
     """Open connections to one service."""
 
-    async def connect(self, outgoing: Outgoing, receiver: Receiver) -> SocketConnection:
+    async def connect(self, outgoing: Outgoing, on_message: OnMessage, on_end: OnEnd) -> SocketConnection:
         """Return a connection for messages like this one. Raises
         :class:`~gateway.http_client.response.ConnectFailed` and
         :class:`~gateway.http_client.response.HandshakeRefused`."""
@@ -155,7 +151,7 @@ class SocketTransport:
         link = _Link(self, outgoing, self._room, self._reserve)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                link.connection = await self._dialer.connect(outgoing, link)
+                link.connection = await self._dialer.connect(outgoing, link.message_received, link.connection_lost)
         except TimeoutError:
             raise response.ConnectFailed("no connection in time") from None
         if link.has_ended:
@@ -193,7 +189,7 @@ class _Link:
 
     async def exchange(self, key: str, outgoing: Outgoing, max_bytes: int) -> Reply:
         """Send a message and return its reply, at once where ``key`` is "". Raises :class:`OutboundError`."""
-        if self.has_ended:
+        if self.has_ended or key in self.waiters:  # another waited for this connection, too
             raise response.EndedUnsent
         self._is_in_order = outgoing.form.in_order is True
         if not key:
