@@ -22,8 +22,8 @@ _LENGTH: Final = re.compile(rb"^content-length:[ \t]*(\d{1,12})[ \t]*\r?$", re.I
 _OPENING: Final = re.compile(rb"[{\[]")
 _STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 """The rest of a string, without its last quote."""
-_NO_BRACKET: Final = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+', re.DOTALL)
-"""Whole strings, and what stands between them."""
+_BRACKET: Final = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+([{}\[\]"])', re.DOTALL)
+"""The next bracket after any whole strings, or the quote of a string that is not complete."""
 
 
 class UnusableStream(ValueError):
@@ -43,13 +43,17 @@ class Reader(ABC):
         """Yield the messages that are complete with these bytes. Raises :class:`UnusableStream`."""
         self._held += data
         while (end := self._end_of_message()) is not None:
+            self._check(end)
             with memoryview(self._held) as held:
                 message = bytes(held[:end])
             del self._held[: end + self._after]
             self._seen = 0
             if message and not message.isspace():
                 yield message
-        if len(self._held) > self._most:
+        self._check(len(self._held))
+
+    def _check(self, size: int) -> None:
+        if size > self._most:
             raise UnusableStream("a message was too large")
 
     _after = 0
@@ -87,8 +91,7 @@ class _Measured(Reader):
             if len(lengths) != 1:
                 raise UnusableStream("a message had no Content-Length")
             self._length = int(lengths[0])
-            if self._length > self._most:
-                raise UnusableStream("a message was too large")
+            self._check(self._length)
             del self._held[: end + len(_HEADER_END)]
         length = self._length
         if len(self._held) < length:
@@ -102,33 +105,32 @@ class _Unmarked(Reader):
     _is_in_string = False
 
     def _end_of_message(self) -> int | None:
-        held, at = self._held, self._seen
-        if not self._depth:
+        held, at, depth = self._held, self._seen, self._depth
+        if not depth:
             opening = _OPENING.search(held)
             del held[: len(held) if opening is None else opening.start()]
         while at < len(held):
             if self._is_in_string:
-                at = _end_of(_STRING, held, at)
-                if held[at : at + 1] != b'"':  # it ends here for now, or with half an escape
+                at = _STRING.match(held, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+                if held[at : at + 1] != b'"':  # the string goes on, perhaps with the rest of an escape
                     break
                 self._is_in_string = False
-            else:
-                at = _end_of(_NO_BRACKET, held, at)
-                found = held[at : at + 1]
-                if not found:
-                    break
-                self._is_in_string = found == b'"'
-                self._depth += 0 if self._is_in_string else 1 if found in b"{[" else -1
-            at += 1
-            if not self._depth:
+                at += 1
+                continue
+            found = _BRACKET.match(held, at)
+            if found is None:
+                at = len(held)
+                break
+            at, mark = found.end(), found[1]
+            if mark == b'"':
+                self._is_in_string = True
+                continue
+            depth += 1 if mark in b"{[" else -1
+            if not depth:
+                self._depth = 0
                 return at
-        self._seen = at
+        self._seen, self._depth = at, depth
         return None
-
-
-def _end_of(pattern: re.Pattern[bytes], held: bytearray, at: int) -> int:
-    found = pattern.match(held, at)
-    return at if found is None else found.end()
 
 
 class Framing:

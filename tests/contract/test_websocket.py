@@ -16,7 +16,8 @@ from gateway.backend.transport import Outgoing, Refusal, Reply
 from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted, NoRoomToSend
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Settings
-from tests.contract.transports import PING, Act, Json, Served, WebSocketStand, frame
+from tests.contract.frames import PING, frame
+from tests.contract.transports import Act, Json, Served, WebSocketStand
 from tests.fault.wire import Request, read_request
 from tests.front import front
 from tests.program import run, settings

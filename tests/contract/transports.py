@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import struct
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import Enum, auto
 from hashlib import sha1
 from tempfile import mkdtemp
@@ -18,6 +17,7 @@ from gateway.backend.http import HttpTransport
 from gateway.backend.sockets import SocketTransport
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Settings
+from tests.contract.frames import CLOSE, GUID, PONG, TEXT, frame, read_frame
 from tests.fault.scripted import Listener
 from tests.fault.wire import MAX_HEAD, Request, read_request
 from tests.waiting import until
@@ -171,6 +171,16 @@ class SocketStand(Stand):
     def wrap(self, body: bytes) -> bytes:
         """Return a message as it is sent."""
 
+    async def take_all(self, messages: AsyncIterator[bytes], writer: asyncio.StreamWriter) -> None:
+        tasks: set[asyncio.Task[None]] = set()
+        try:
+            async for message in messages:
+                tasks.add(asyncio.create_task(self.take(json.loads(message), writer)))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
     async def take(self, message: Json, writer: asyncio.StreamWriter) -> None:
         """Answer a message in its own time."""
         if "method" not in message:
@@ -213,9 +223,6 @@ class SocketStand(Stand):
             writer.write(b"".join(glued))
 
 
-TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
-
-
 class WebSocketStand(SocketStand):
     """A service over WebSocket (RFC 6455), its frames written here, so that they can be wrong."""
 
@@ -241,21 +248,18 @@ class WebSocketStand(SocketStand):
         if not self.accepts(request):
             writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
             return
-        accept = base64.b64encode(sha1(f"{request.headers['Sec-WebSocket-Key']}{_GUID}".encode()).digest())
+        accept = base64.b64encode(sha1(f"{request.headers['Sec-WebSocket-Key']}{GUID}".encode()).digest())
         writer.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
         writer.write(b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
-        tasks: set[asyncio.Task[None]] = set()
-        try:
-            while (kind_and_content := await read_frame(reader))[0] != CLOSE:
-                kind, content = kind_and_content
-                if kind == PONG:
-                    self.pongs.append(content)
-                if kind == TEXT:
-                    tasks.add(asyncio.create_task(self.take(json.loads(content), writer)))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await self.take_all(self._texts(reader), writer)
+
+    async def _texts(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        while (kind_and_content := await read_frame(reader))[0] != CLOSE:
+            kind, content = kind_and_content
+            if kind == PONG:
+                self.pongs.append(content)
+            if kind == TEXT:
+                yield content
 
     async def _say(self, body: bytes, writer: asyncio.StreamWriter) -> None:
         if self.act is Act.UNFINISHED:
@@ -267,30 +271,67 @@ class WebSocketStand(SocketStand):
             await super()._say(body, writer)
 
 
-_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+class StreamStand(SocketStand):
+    """A service on a TCP socket, which tells messages apart as ``framing`` says."""
+
+    framing = "none"
+
+    async def open(self) -> None:
+        await self.listener.open()
+        self.url = f"tcp://127.0.0.1:{self.listener.port}"
+
+    def wrap(self, body: bytes) -> bytes:
+        if self.framing == "content-length":
+            kind = b"Content-Type: application/vscode-jsonrpc; charset=utf-8"
+            return b"Content-Length: %d\r\n%s\r\n\r\n%s" % (len(body), kind, body)
+        return body + {"newline": b"\r\n", "etx": b"\x03"}.get(self.framing, b"")
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self.take_all(self._messages(reader), writer)
+
+    async def _messages(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        if self.framing == "content-length":
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                yield await reader.readexactly(int(head.partition(b":")[2]))
+        if self.framing in ("newline", "etx"):
+            while True:
+                yield (await reader.readuntil(b"\n" if self.framing == "newline" else b"\x03"))[:-1]
+        text = ""
+        while data := await reader.read(65536):
+            text = (text + data.decode()).lstrip()
+            while text:
+                try:
+                    _, end = json.JSONDecoder().raw_decode(text)
+                except ValueError:
+                    break
+                yield text[:end].encode()
+                text = text[end:].lstrip()
+
+    async def _say(self, body: bytes, writer: asyncio.StreamWriter) -> None:
+        if self.act is Act.UNFINISHED:
+            writer.write(b'{"x":"')
+            for _ in range(self.size // _MIB):
+                writer.write(b"x" * _MIB)
+                await writer.drain()
+        else:
+            await super()._say(body, writer)
 
 
-def frame(content: bytes, kind: int = TEXT, *, final: bool = True) -> bytes:
-    """A frame as servers send it, without a mask (RFC 6455 §5.2)."""
-    size = len(content)
-    if size < 126:
-        length = bytes([size])
-    else:
-        length = struct.pack("!BH", 126, size) if size < 2**16 else struct.pack("!BQ", 127, size)
-    return bytes([(0x80 if final else 0) | kind]) + length + content
+class UnixStand(StreamStand):
+    """The same on a Unix socket, with a message in each line."""
+
+    framing = "newline"
+
+    async def open(self) -> None:
+        if not isinstance(self.listener, ServedAtPath):
+            self.listener = ServedAtPath(self.serve)
+        await self.listener.open()
+        self.url = f"unix:{self.listener.path}"
 
 
-async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """The kind and the content of a client's frame."""
-    kind, size = await reader.readexactly(2)
-    size &= 0x7F
-    if size > 125:
-        width = 2 if size == 126 else 8
-        size = int.from_bytes(await reader.readexactly(width))
-    mask = await reader.readexactly(4)
-    content = await reader.readexactly(size)
-    return kind & 0x0F, bytes(byte ^ mask[at % 4] for at, byte in enumerate(content))
-
-
-SOCKETS: Final[dict[str, Callable[[], SocketStand]]] = {"websocket": WebSocketStand}
+_MIB: Final = 1024 * 1024
+SOCKETS: Final[dict[str, Callable[[], SocketStand]]] = {
+    "websocket": WebSocketStand, "tcp": StreamStand, "unix": UnixStand,
+}  # fmt: skip
 STANDS: Final[dict[str, Callable[[], Stand]]] = {"http": HttpStand, "unix+http": UnixHttpStand, **SOCKETS}
