@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, Final, Protocol
 
 import structlog
@@ -31,8 +30,6 @@ _MOST_LINKS: Final = 3
 """Connections that are kept: for calls, for listings with a credential of their own, and for a login."""
 _MOST_ATTEMPTS: Final = 2
 """Connections that a message is tried on, while nothing of it was sent."""
-
-_AT_ONCE: Final = nullcontext()
 
 log = structlog.get_logger()
 
@@ -94,9 +91,12 @@ class SocketTransport:
         """Send a message. Of a notification the reply is empty."""
         key = "" if outgoing.id is None else str(outgoing.id)
         link: _Link | None = None
-        is_sent = False
+        is_sent = has_turn = False
         try:
-            async with asyncio.timeout(timeout), self._turn if outgoing.form.in_order else _AT_ONCE:
+            async with asyncio.timeout(timeout):
+                if outgoing.form.in_order:
+                    await self._turn.acquire()
+                    has_turn = True
                 for _ in range(_MOST_ATTEMPTS):
                     link = self._usable(outgoing, key) or await self._open(outgoing)
                     try:
@@ -112,6 +112,9 @@ class SocketTransport:
             raise response.DeadlinePassed(f"no complete answer within {timeout:g} s") from None
         except HandshakeRefused as refused:
             return handshake_reply(refused, outgoing.parts)
+        finally:
+            if has_turn:
+                self._turn.release()
 
     async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
         raise NotImplementedError(url)  # has_documents says so
