@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import Enum, auto
@@ -58,8 +59,12 @@ class Act(Enum):
 
 
 class Served(Listener):
-    def __init__(self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(tls)
         self._serve = serve
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

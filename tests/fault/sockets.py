@@ -152,5 +152,8 @@ ROWS: Final[dict[str, Row]] = {
         for kind, make in SOCKETS.items()
         for act, (name, must) in _OUTCOMES.items()
     },
-    f"{_SERVICES} WebSocket services send 31 MiB unfinished": partial(_unfinished, SOCKETS["websocket"]),
+    **{
+        f"{_SERVICES} services over {kind} send 31 MiB unfinished": partial(_unfinished, make)
+        for kind, make in SOCKETS.items()
+    },
 }
