@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from gateway.backend.framing import Framing
 from gateway.backend.http import HEADERS, HttpTransport
-from gateway.backend.sockets import Receiver, SocketConnection, SocketTransport
-from gateway.backend.transport import OpenTransport, Outgoing
+from gateway.backend.sockets import OnEnd, OnMessage, SocketConnection, SocketTransport
+from gateway.backend.transport import Outgoing
 from gateway.http_client.choice import open_client
 from gateway.http_client.connecting import Connector, Peer
 from gateway.http_client.response import CONNECT_TIMEOUT
@@ -27,7 +27,7 @@ all calls on it, while an answer that is too large is the fault of its own call.
 
 def open_transport(
     settings: ServiceSettings, tls: TlsFiles, reserve: Callable[[int], bool], *, digest: bool
-) -> OpenTransport:
+) -> HttpTransport | SocketTransport:
     """Return the transport to a service, which opens no connection yet. ``reserve`` counts memory for what is read;
     with ``digest`` the HTTP client answers challenges."""
     backend = settings.backend
@@ -48,10 +48,10 @@ class _WebSocketDialer:
         self._max_bytes = _ROOM * backend.max_response
         self._outbound = Outbound(connections=0, tls=tls, headers=headers, middlewares=(refuse_redirects,))
 
-    async def connect(self, outgoing: Outgoing, receiver: Receiver) -> SocketConnection:
+    async def connect(self, outgoing: Outgoing, on_message: OnMessage, on_end: OnEnd) -> SocketConnection:
         parts = outgoing.parts
         socket = await self._outbound.open_websocket(parts.url(self._url), parts.headers, max_bytes=self._max_bytes)
-        return WebSocket(socket, receiver.message_received, receiver.connection_lost)
+        return WebSocket(socket, on_message, on_end)
 
     async def close(self) -> None:
         await self._outbound.close()
@@ -67,11 +67,11 @@ class _StreamDialer:
         self._connector = Connector(tls)
         self._max_bytes = _ROOM * backend.max_response
 
-    async def connect(self, outgoing: Outgoing, receiver: Receiver) -> SocketConnection:
+    async def connect(self, outgoing: Outgoing, on_message: OnMessage, on_end: OnEnd) -> SocketConnection:
         framing = Framing(outgoing.form.framing)
         feed = framing.reader(self._max_bytes).feed
         until = asyncio.get_running_loop().time() + CONNECT_TIMEOUT
-        make = partial(Stream, framing.wrap, feed, receiver.message_received, receiver.connection_lost)
+        make = partial(Stream, framing.wrap, feed, on_message, on_end)
         return await self._connector.connect(self._peer, make, until)
 
     async def close(self) -> None:

@@ -102,9 +102,6 @@ class HandshakeReply(HttpReply, eq=False, gc=False, kw_only=True):
         words = f"The backend opens no WebSocket ({self.label}); the call was not sent, so it is safe to repeat"
         return super().failure() or errors.BackendUnavailable(words)
 
-    def summary(self, violation: str = "") -> SourceAnswer:
-        return super().summary("no WebSocket is opened")
-
 
 def handshake_reply(refused: HandshakeRefused, parts: RequestParts) -> Reply:
     """Return what the answer to a handshake says. Raises :class:`ConnectFailed` where it is not the service's."""

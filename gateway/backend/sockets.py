@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, Final, Protocol
 
 import structlog
@@ -32,19 +31,13 @@ _MOST_LINKS: Final = 3
 _MOST_ATTEMPTS: Final = 2
 """Connections that a message is tried on, while nothing of it was sent."""
 
-_AT_ONCE: Final = nullcontext()
-
 log = structlog.get_logger()
 
 
-class Receiver(Protocol):
-    """Take what comes on a connection."""
-
-    def message_received(self, raw: bytes) -> bytes | None:
-        """Take one whole message. Return what is to be sent back at once, if anything."""
-
-    def connection_lost(self, error: OutboundError) -> None:
-        """Take the end of the connection, which is told once."""
+OnMessage = Callable[[bytes], bytes | None]
+"""Take one whole message, and return what is to be sent back at once, if anything."""
+OnEnd = Callable[[OutboundError], None]
+"""Take the end of a connection, which is told once."""
 
 
 class SocketConnection(Protocol):
@@ -61,7 +54,7 @@ class SocketConnection(Protocol):
 class Dialer(Protocol):
     """Open connections to one service."""
 
-    async def connect(self, outgoing: Outgoing, receiver: Receiver) -> SocketConnection:
+    async def connect(self, outgoing: Outgoing, on_message: OnMessage, on_end: OnEnd) -> SocketConnection:
         """Return a connection for messages like this one. Raises
         :class:`~gateway.http_client.response.ConnectFailed` and
         :class:`~gateway.http_client.response.HandshakeRefused`."""
@@ -98,9 +91,12 @@ class SocketTransport:
         """Send a message. Of a notification the reply is empty."""
         key = "" if outgoing.id is None else str(outgoing.id)
         link: _Link | None = None
-        is_sent = False
+        is_sent = has_turn = False
         try:
-            async with asyncio.timeout(timeout), self._turn if outgoing.form.in_order else _AT_ONCE:
+            async with asyncio.timeout(timeout):
+                if outgoing.form.in_order:
+                    await self._turn.acquire()
+                    has_turn = True
                 for _ in range(_MOST_ATTEMPTS):
                     link = self._usable(outgoing, key) or await self._open(outgoing)
                     try:
@@ -116,6 +112,9 @@ class SocketTransport:
             raise response.DeadlinePassed(f"no complete answer within {timeout:g} s") from None
         except HandshakeRefused as refused:
             return handshake_reply(refused, outgoing.parts)
+        finally:
+            if has_turn:
+                self._turn.release()
 
     async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
         raise NotImplementedError(url)  # has_documents says so
@@ -155,7 +154,7 @@ class SocketTransport:
         link = _Link(self, outgoing, self._room, self._reserve)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                link.connection = await self._dialer.connect(outgoing, link)
+                link.connection = await self._dialer.connect(outgoing, link.message_received, link.connection_lost)
         except TimeoutError:
             raise response.ConnectFailed("no connection in time") from None
         if link.has_ended:
@@ -193,7 +192,7 @@ class _Link:
 
     async def exchange(self, key: str, outgoing: Outgoing, max_bytes: int) -> Reply:
         """Send a message and return its reply, at once where ``key`` is "". Raises :class:`OutboundError`."""
-        if self.has_ended:
+        if self.has_ended or key in self.waiters:  # another waited for this connection, too
             raise response.EndedUnsent
         self._is_in_order = outgoing.form.in_order is True
         if not key:

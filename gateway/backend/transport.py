@@ -108,11 +108,3 @@ class Transport(Protocol):
     async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
         """Return the document at a URL, as :meth:`send` does."""
         ...
-
-
-class OpenTransport(Transport, Protocol):
-    """Hold the connections of a transport. ``dropped`` counts messages of the service that belong to no call."""
-
-    dropped: int
-
-    async def close(self) -> None: ...

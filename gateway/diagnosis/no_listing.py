@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 from gateway.credentials import correct_credentials, credential_modes
 from gateway.diagnosis.connection import other_scheme, sentence, set_knob, shown, unreachable
-from gateway.diagnosis.products import mcp_server, not_http, product, refuses_all, web_api, websocket
+from gateway.diagnosis.products import mcp_server, not_http, product, refuses_all, stateful, web_api, websocket
 from gateway.diagnosis.said import of_words, quoted, text_of
 from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Question, Trouble
 from gateway.listing.dialect import NoListing, Step
@@ -270,7 +270,7 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 _RULES: Final[Sequence[Rule]] = (
     _no_credential, _faulty_file, _too_large, other_scheme, unreachable, not_http, _client_certificate, _redirect,
-    mcp_server, of_words, _denied, _unavailable, _slow, _other_dialect, _drupal, _error_about_access, web_api,
+    stateful, mcp_server, of_words, _denied, _unavailable, _slow, _other_dialect, _drupal, _error_about_access, web_api,
     _other_address, websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
 

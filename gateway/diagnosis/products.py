@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from gateway.diagnosis.connection import set_knob
 from gateway.diagnosis.said import quoted, text_of
@@ -45,6 +46,22 @@ _PRODUCTS: Final = (
 )  # fmt: skip
 
 
+_OF_ONE_CLIENT: Final = (
+    (re.compile(r"error -32601: '[\w.]+' wasn't found"), "Chrome's DevTools"),
+    (re.compile(r"error -32002|(?i:server not initialized)"), "a language server"),
+)
+_NOT_OFFERED: Final = (
+    "What a call means there depends on the calls before it, so it cannot be shared (docs/transports.md)."
+)
+
+
+def stateful(trouble: Trouble) -> Diagnosis | None:
+    """Find a service that keeps the state of one client in its connection."""
+    said = " ".join(step.answer.summary for step in trouble.steps)
+    found = next((what for words, what in _OF_ONE_CLIENT if words.search(said)), None)
+    return None if found is None else Diagnosis(f"It is {found}.", _NOT_OFFERED)
+
+
 def not_http(trouble: Trouble) -> Question | None:
     """Find a port that speaks something else than HTTP, and show what it sends."""
     step = trouble.calls[0].answer if trouble.steps else None
@@ -60,11 +77,14 @@ def not_http(trouble: Trouble) -> Question | None:
             return None
         if "content-length:" in text[:200].lower():
             cause = f"It speaks JSON-RPC with Content-Length, as language servers do, without HTTP ({said})."
-        elif text.lstrip()[:1] == "{":
+            return Diagnosis(cause, _NOT_OFFERED)
+        if text.lstrip()[:1] == "{":
+            parts = urlsplit(trouble.url)
+            scheme, port = ("tls", 443) if parts.scheme == "https" else ("tcp", 80)
+            place = parts.netloc if parts.port else f"{parts.netloc}:{port}"
             cause = f"It speaks JSON-RPC without HTTP, on a plain socket ({said})."
-        else:
-            cause = f"It does not speak HTTP: it sends {said}."
-        return Diagnosis(cause, other)
+            return Diagnosis(cause, set_knob(trouble.knob, f"{scheme}://{place}"))
+        return Diagnosis(f"It does not speak HTTP: it sends {said}.", other)
 
     return ask
 

@@ -86,7 +86,8 @@ class Trouble:
 
     @property
     def place(self) -> str:
-        return self.settings.backend.socket or urlsplit(self.url).netloc
+        parts = urlsplit(self.url)
+        return self.settings.backend.socket or parts.netloc or parts.path
 
     @property
     def proxy_place(self) -> str:

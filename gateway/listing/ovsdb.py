@@ -17,7 +17,7 @@ _LIST: Final = "list_dbs"
 _SCHEMA: Final = "get_schema"
 _COMMANDS: Final = "list-commands"
 _TITLE: Final = "The available commands are:"
-_COMMAND: Final = re.compile(r"  (\S*)[ \t]*(.*)")
+_COMMAND: Final = re.compile(r"  (\S*+)[ \t]*+(.*)")
 _MOST_DATABASES: Final = 8
 _MOST_NAMES: Final = 500
 """Tables and columns that descriptions and schemas name."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.backend.request_parts import RequestParts
-from gateway.backend.transport import OpenTransport, Outgoing, Refusal, Reply
+from gateway.backend.transport import Outgoing, Refusal, Reply
 from gateway.http_client.response import (
     AnswerTooLarge,
     ConnectFailed,
@@ -20,7 +20,7 @@ from gateway.http_client.response import (
 )
 from gateway.jsonrpc import request_bytes
 from gateway.jsonrpc.response import parse_response
-from tests.contract.transports import STANDS, Act, Stand
+from tests.contract.transports import STANDS, Act, OpenTransport, Stand
 from tests.waiting import PATIENCE
 
 MIB = 1024 * 1024

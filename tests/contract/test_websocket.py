@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.contract.frames import PING, frame
 from tests.contract.transports import Act, Json, Served, WebSocketStand
 from tests.fault.wire import Request, read_request
 from tests.front import front
+from tests.program import run, settings
 from tests.waiting import PATIENCE, until
 
 MIB = 1024 * 1024
@@ -247,3 +249,24 @@ async def test_no_word_of_a_failure_names_the_host(stand: WebSocketStand) -> Non
     assert "127.0.0.1" not in str(caught.value)
     await transport.close()
     await stand.open()
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        ({"code": -32601, "message": "'rpc.discover' wasn't found"}, "It is Chrome's DevTools."),
+        ({"code": -32002, "message": "Server not initialized"}, "It is a language server."),
+    ],
+)
+async def test_check_says_what_cannot_be_shared(error: Json, what: str) -> None:
+    class Stateful(WebSocketStand):
+        async def answer_to(self, message: Json) -> bytes | None:
+            return json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
+
+    stand = Stateful()
+    await stand.open()
+    ran = await run("check", *settings(stand.url))
+    await stand.close()
+    assert ran.code == 3
+    assert what in ran.said
+    assert "cannot be shared" in ran.said

@@ -14,7 +14,8 @@ from tempfile import mkdtemp
 from typing import Any, Final
 
 from gateway.backend.choice import open_transport
-from gateway.backend.transport import OpenTransport
+from gateway.backend.http import HttpTransport
+from gateway.backend.sockets import SocketTransport
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Settings
 from tests.contract.frames import CLOSE, GUID, PONG, TEXT, frame, read_frame
@@ -23,6 +24,7 @@ from tests.fault.wire import MAX_HEAD, Request, read_request
 from tests.waiting import until
 
 Json = dict[str, Any]
+OpenTransport = HttpTransport | SocketTransport
 
 
 class Act(Enum):

@@ -112,7 +112,7 @@ ROWS: Final = (
     # The address
     Checked(Mistake("The port is that of Redis.", "the connection ended before the answer", "backend.url", 3),
             "http://<redis>/jsonrpc"),
-    Checked(Mistake("The port speaks JSON-RPC without HTTP.", "no HTTP", "over HTTP", 3), "http://<json>/jsonrpc"),
+    Checked(Mistake("The port speaks JSON-RPC without HTTP.", "without HTTP", "Set backend.url to tcp://", 3), "http://<json>/jsonrpc"),
     Checked(Mistake("The port closes every connection.", "the connection ended before the answer", "backend.url", 3),
             "http://<closing>/jsonrpc"),
     Checked(Mistake("The address is that of another MCP server.", "MCP", "without this gateway", 3), "<states>/mcp"),
