@@ -195,8 +195,8 @@ class Outbound:
     async def open_websocket(
         self, url: str, headers: Mapping[str, str], *, max_bytes: int
     ) -> aiohttp.ClientWebSocketResponse[Literal[False]]:
-        """Open a WebSocket whose messages have at most ``max_bytes``. Raises :class:`ConnectFailed`,
-        :class:`Interrupted` and :class:`HandshakeRefused`."""
+        """Open a WebSocket whose messages have at most ``max_bytes``. Raises :class:`ConnectFailed` and
+        :class:`HandshakeRefused`."""
         _EXCHANGE.set(_Exchange())
         try:
             return await self._session.ws_connect(
