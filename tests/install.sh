@@ -28,7 +28,8 @@ mopidy:mopidy nginx:nginx-light prometheus:prometheus prometheus-alertmanager:pr
 redis-server:redis-server slowhttptest:slowhttptest systemd-analyze:systemd transmission-daemon:transmission-daemon
 trytond:tryton-server'
 # kodi-bin does not run without kodi-data, and does not depend on it.
-DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
+DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data ovsdb-server:openvswitch-common
+snapserver:snapserver xauth:xauth xvfb-run:xvfb'
 
 install_debian_packages() {
   local pair missing=() PATH=$PATH:/usr/sbin:/usr/lib/$(uname -m)-linux-gnu/kodi  # where Debian has nginx, and kodi.bin
@@ -43,9 +44,9 @@ install_debian_packages() {
     say "updating the package lists ..."
     quietly apt-get update
   fi
-  # Debian starts what it installs. i2pd would join a network of strangers, and the other two would take their ports.
-  # `systemctl unmask i2pd prometheus prometheus-alertmanager` undoes it.
-  for pair in i2pd prometheus prometheus-alertmanager; do
+  # Debian starts what it installs. i2pd would join a network of strangers, and the others would take their ports.
+  # `systemctl unmask i2pd prometheus prometheus-alertmanager snapserver` undoes it.
+  for pair in i2pd prometheus prometheus-alertmanager snapserver; do
     case " ${missing[*]} " in *" $pair "*) systemctl mask "$pair.service" >/dev/null 2>&1 || true ;; esac
   done
   say "installing ${missing[*]} ..."

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 from tests.front import SURFACES, Front, Surface, front
 from tests.program import run, settings
 from tests.reach.rows import Call, Row
+from tests.services.process import Service
 
 Class: TypeAlias = Literal["URL alone", "one hint", "file", "no"]
 CLASSES: Final[tuple[Class, ...]] = ("URL alone", "one hint", "file", "no")
@@ -48,7 +49,7 @@ async def measure(row: Row) -> Measured:
             ran = await run("check", *settings(service.url, *row.credentials, *more))
             said = " ".join(ran.said.split())
             if ran.code == 0:
-                return await _called(row, kind, service.url, (*row.credentials, *more))
+                return await _called(row, kind, service, (*row.credentials, *more))
     return Measured(row.service, row.version(), "no", faults=(said,))
 
 
@@ -58,11 +59,11 @@ def _attempts(row: Row) -> Iterator[tuple[Class, tuple[str, ...]]]:
     if row.hint is not None:
         yield "one hint", row.hint.settings
     if row.file is not None:
-        yield "file", (f"backend.listing={{dialect: static, file: {row.file}}}",)
+        yield "file", (f"backend.listing={{dialect: static, file: {row.file}}}", *row.more)
 
 
-async def _called(row: Row, kind: Class, url: str, known: Sequence[str]) -> Measured:
-    async with front(url, "telemetry.log.level=error", *known) as gateway:
+async def _called(row: Row, kind: Class, service: Service, known: Sequence[str]) -> Measured:
+    async with front(service.url, "telemetry.log.level=error", *known) as gateway:
         tools = await gateway.tools()
         typed, arguments = count_types(tools)
         right, made, faults = 0, 0, []
@@ -71,6 +72,9 @@ async def _called(row: Row, kind: Class, url: str, known: Sequence[str]) -> Meas
                 made += 1
                 right += wrong is None
                 faults += [] if wrong is None else [f"{call.tool}{dict(call.arguments)}: {wrong}"]
+            await asyncio.sleep(row.pause)
+    if row.complaint and row.complaint in service.output:
+        right, faults = 0, [f"its output has {row.complaint!r}", *faults]
     return Measured(
         row.service, row.version(), kind, len(tools), typed, arguments, right, made, tuple(faults[:_FAULTS_SHOWN])
     )

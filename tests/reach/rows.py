@@ -49,6 +49,12 @@ class Row:
     file: Path | None = field(default=None)
     at_once: int = 1
     """How many calls are made at a time."""
+    more: tuple[str, ...] = ()
+    """Settings that go with ``file``."""
+    pause: float = 0.0
+    """Seconds without a call after those of each tool."""
+    complaint: str = ""
+    """What the service's output says where its connection was not kept."""
 
 
 def equals(value: Any) -> Test:

@@ -65,8 +65,8 @@ class Service:
 
     @property
     def url(self) -> str:
-        """The JSON-RPC endpoint."""
-        return self.base + self._path
+        """The JSON-RPC endpoint. One on a Unix socket is below the working directory."""
+        return f"unix:{self.folder}/{self._path}" if self.scheme == "unix" else self.base + self._path
 
     @property
     def folder(self) -> Path:
