@@ -13,32 +13,27 @@ from gateway.listing.dialect import DialectInfo, ListingSource, call_question, f
 from gateway.listing.entries import UnusableMethod, object_of
 from gateway.model import Listing, Method, Parameter, Structure
 
-_LIST: Final = "list_dbs"
-_SCHEMA: Final = "get_schema"
-_COMMANDS: Final = "list-commands"
 _TITLE: Final = "The available commands are:"
-_COMMAND: Final = re.compile(r"  (\S*+)[ \t]*+(.*)")
+_COMMAND: Final = re.compile(r"  (\S*)[ \t]*(.*)")
 _MOST_DATABASES: Final = 8
-_MOST_NAMES: Final = 500
-"""Tables and columns that descriptions and schemas name."""
 _OPERATIONS: Final = ("operation", *(f"operation{number}" for number in range(2, 9)))
+_WHICH: Final = ("insert", "select", "update", "mutate", "delete", "wait", "commit", "abort", "comment", "assert")
 _NAMES: Final[dict[str, Any]] = {"type": "array", "items": {"type": "string"}}
 _MEMBERS: Final[dict[str, Any]] = {
+    "op": {"enum": [*_WHICH]},
     "where": {"type": "array", "description": 'Conditions, e.g. [["name", "==", "a"]]; [] for all rows.'},
     "columns": _NAMES,
     "row": {"type": "object"},
     "mutations": {"type": "array", "description": 'E.g. [["count", "+=", 1]].'},
-    "uuid-name": {"type": "string"},
 }
 """Members of an operation that are described. It may have others (RFC 7047 §5.2)."""
-_WHICH: Final = ("insert", "select", "update", "mutate", "delete", "wait", "commit", "abort", "comment", "assert")
 
 
 class Ovsdb:
     name = "ovsdb"
     info = DialectInfo(
         spoken_by="OVSDB servers (Open vSwitch, OVN), and the control sockets of their programs",
-        requests=f"`{_LIST}`, then `{_SCHEMA}` of each database, up to {_MOST_DATABASES}; or `{_COMMANDS}`",
+        requests=f"`list_dbs`, then `get_schema` of each database, up to {_MOST_DATABASES}; or `list-commands`",
         recognized_by="a list of names; or a text that begins with its title",
         carries=("description", "parameters", "types", "required", "result"),
         params="by position",
@@ -48,13 +43,14 @@ class Ovsdb:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        questions = [call_question(source, name) for name in (_LIST, _COMMANDS)]
+        questions = [call_question(source, name) for name in ("list_dbs", "list-commands")]
         found = await first_match(questions, recognizes, "neither names of databases nor a text of commands")
         if isinstance(found, str):
-            return listing_of(self.name, _commands(found), _command)
-        names = [name for name in found if isinstance(name, str)][:_MOST_DATABASES]
-        schemas = {name: (await source.call_method(_SCHEMA, [name])).value for name in names}
-        return listing_of(self.name, _methods(schemas), lambda _, method: method)
+            lines = filter(None, map(_COMMAND.fullmatch, found.splitlines()[1:]))
+            return listing_of(self.name, ((line[1], line[2].strip()) for line in lines), _command)
+        names = found[:_MOST_DATABASES]
+        schemas = {name: object_of((await source.call_method("get_schema", [name])).value) for name in names}
+        return listing_of(self.name, ((one.name, one) for one in _methods(schemas)), lambda _, method: method)
 
 
 def recognizes(document: Any) -> bool:
@@ -62,50 +58,37 @@ def recognizes(document: Any) -> bool:
     return is_list or (isinstance(document, str) and document.startswith(_TITLE))
 
 
-def _commands(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines()[1:]:
-        if found := _COMMAND.fullmatch(line):
-            yield found[1], found[2].strip()
-
-
 def _command(name: str, usage: str) -> Method:
     if name == "exit":
         raise UnusableMethod("the command stops the program", "run it by hand")
-    words = f"{name} {usage}".strip()
-    return Method(
-        name, Ovsdb.name, description=f"Usage: {words}", parameters=None, structure=Structure.BY_POSITION
-    )  # some take arguments and name none
+    usage = f"Usage: {name} {usage}".strip()
+    # Some take arguments and name none.
+    return Method(name, Ovsdb.name, description=usage, parameters=None, structure=Structure.BY_POSITION)
 
 
-def _methods(schemas: Mapping[str, Any]) -> Iterator[tuple[str, Method]]:
-    """Yield the methods of a server with these databases, by name."""
+def _methods(schemas: Mapping[str, dict[str, Any]]) -> Iterator[Method]:
+    """Yield the methods of a server with these databases."""
+    tables = {name: object_of(schema.get("tables")) for name, schema in schemas.items()}
+    told = [f"Tables of {name}: {'; '.join(map(_table, one.items()))}." for name, one in tables.items() if one]
     database = Parameter("database", {"type": "string", "enum": [*schemas]}, required=True)
-    tables = {name: object_of(object_of(schema).get("tables")) for name, schema in schemas.items()}
-    known = sorted({table for one in tables.values() for table in one})
-    told = "\n".join(f"Tables of {name}: {'; '.join(map(_table, one.items()))}." for name, one in tables.items() if one)
-    table = {"type": "string"} | ({"enum": known} if 0 < len(known) <= _MOST_NAMES else {})
-    operation = {"type": "object", "properties": {"op": {"enum": [*_WHICH]}, "table": table, **_MEMBERS},
-                 "required": ["op"]}  # fmt: skip
-    of_operation = {"$ref": "#/operation"}
-    texts = {
-        _LIST: "Return the names of the databases.",
-        _SCHEMA: "Return the schema of a database: its tables, columns and their types.",
-        "transact": f"Run operations on a database in order, all or none (RFC 7047 §5.2).\n{told}",
-    }
-    parameters: dict[str, tuple[Parameter, ...]] = {
-        _SCHEMA: (database,),
-        "transact": (database, *(Parameter(one, of_operation, one == _OPERATIONS[0]) for one in _OPERATIONS)),
-    }
-    results: dict[str, Any] = {_LIST: _NAMES, _SCHEMA: {"type": "object"}, "transact": {"type": "array"}}
-    for name, text in texts.items():
-        yield name, Method(
-            name, Ovsdb.name, description=text.strip(), parameters=parameters.get(name, ()),
-            structure=Structure.BY_POSITION, result=results[name], root={"operation": operation},
-            annotations={"readOnlyHint": True} if name != "transact" else {},
-        )  # fmt: skip
+    known = {"enum": sorted({table for one in tables.values() for table in one})} if all(tables.values()) else {}
+    operation = {"type": "object", "properties": {**_MEMBERS, "table": {"type": "string", **known}}, "required": ["op"]}
+    operations = (Parameter(one, {"$ref": "#/operation"}, one == "operation") for one in _OPERATIONS)
+    reads, by_position = {"readOnlyHint": True}, Structure.BY_POSITION
+    text = "Return the names of the databases."
+    yield Method("list_dbs", Ovsdb.name, description=text, result=_NAMES, annotations=reads, structure=by_position)
+    text, result = "Return the schema of a database: its tables, columns and their types.", {"type": "object"}
+    yield Method(
+        "get_schema", Ovsdb.name, description=text, result=result, annotations=reads, structure=by_position,
+        parameters=(database,),
+    )  # fmt: skip
+    text = "\n".join(["Run operations on a database in order, all or none (RFC 7047 §5.2).", *told])
+    yield Method(
+        "transact", Ovsdb.name, description=text, result={"type": "array"}, structure=by_position,
+        parameters=(database, *operations), root={"operation": operation},
+    )  # fmt: skip
 
 
 def _table(entry: tuple[str, Any]) -> str:
     name, table = entry
-    columns = [*object_of(object_of(table).get("columns"))][:_MOST_NAMES]
-    return f"{name} ({', '.join(columns)})"
+    return f"{name} ({', '.join(object_of(object_of(table).get('columns')))})"

@@ -66,7 +66,7 @@ def pjrpc() -> Service:
 
 
 def ovsdb() -> Service:
-    """Debian's ovsdb-server with a database of its own: on TCP, and on Unix sockets: ``db``, and ``ctl`` to control it."""
+    """Debian's ovsdb-server with a database: on TCP, and on the Unix sockets ``db`` and, to control it, ``ctl``."""
     tool, program = (require_program(name, "openvswitch-common") for name in ("ovsdb-tool", "ovsdb-server"))
     remotes = "--remote=ptcp:$0:127.0.0.1 --remote=punix:$PWD/db --unixctl=$PWD/ctl"
     script = f"printf '{_ROOMS}' >schema && {tool} create rooms schema && exec {program} {remotes} rooms"
