@@ -1,4 +1,4 @@
-"""Core Lightning and SPDK as stand-ins, after their documents: what each wants on its Unix socket, and how its methods are known."""
+"""Core Lightning and SPDK as stand-ins after their documents: what they want on a socket, and how methods are known."""
 
 from __future__ import annotations
 

@@ -66,6 +66,89 @@ def test_what_needs_a_request_of_http_is_a_fault(knob: str) -> None:
     assert fault == f"backend.{name}: take it out, since a WebSocket is opened once for all callers"
 
 
+STREAM = "backend.url=tcp://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "tcp://127.0.0.1:1705",
+        "tls://rpc.example.com:6640",
+        "TCP://[::1]:8000/",
+        "unix:/run/a.sock",
+        "unix:///run/a%20b",
+    ],
+)
+def test_a_stream_is_an_address_of_a_service(url: str) -> None:
+    assert load_settings(None, [f"backend.url={url}", OFF], {}).backend.wire == "stream"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("tcp://host", "host and a port"),
+        ("tls://host:1/path", "nothing behind them"),
+        ("tcp://host:1?a=b", "nothing behind them"),
+        ("tcp://host:0", "host and a port"),
+        ("tcp://host:99999", "is not a URL"),
+        ("tcp://user:pass@host:1", "must not carry a user name"),
+        ("unix:run/a.sock", "unix:/run/service.sock"),
+        ("unix:/run/a.sock?x", "unix:/run/service.sock"),
+        ("unix:/", "unix:/run/service.sock"),
+        ("unix:/a%00b", "unix:/run/service.sock"),
+        ("unix:/" + "a" * 107, "more than 107 bytes"),
+    ],
+)
+def test_what_no_stream_can_be_is_a_fault(url: str, said: str) -> None:
+    (fault,) = faults(f"backend.url={url}", OFF)
+    assert said in fault
+    assert "pass" not in fault.partition("must not carry a user name or password")[0]
+
+
+def test_framing_is_of_streams_alone() -> None:
+    assert load_settings(None, [STREAM, OFF, "backend.framing=etx"], {}).backend.framing == "etx"
+    (fault,) = faults("backend.url=ws://127.0.0.1:9/", OFF, "backend.framing=etx")
+    assert fault.endswith("framing is for tcp, tls and unix, but url has ws: leave it out")
+    (fault,) = faults(STREAM, OFF, "backend.framing=lines")
+    assert "newline" in fault
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        "{mode: none}",
+        "{mode: static, send: {message: {auth: abc}}}",
+        "{mode: static, send: {params: ['token:abc']}}",
+        "{mode: login, password: abc, login: {method: l, params: ['{password}'], find: {t: $.result}}, "
+        "send: {arguments: {token: '{t}'}}}",
+    ],
+)
+def test_a_stream_takes_credentials_within_the_message(credentials: str) -> None:
+    load_settings(None, [STREAM, JWT, f"backend.credentials={credentials}"], {})
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        "{mode: auto}",
+        "{mode: basic, user: a, password: b}",
+        "{mode: digest, user: a, password: b}",
+        "{mode: client_credentials, client_id: g, client_secret: s}",
+        "{mode: token_exchange, audience: a, client_id: g, client_secret: s}",
+        "{mode: static, send: {headers: {X-Api-Key: abc}}}",
+        "{mode: static, send: {query: {key: abc}}}",
+    ],
+)
+def test_other_credentials_are_faults_with_what_to_set(credentials: str) -> None:
+    assert "set none or static" in faults(STREAM, JWT, f"backend.credentials={credentials}")[0]
+
+
+@pytest.mark.parametrize("knob", ["headers={X-A: b}", "caller_headers={X-User: '{sub}'}", "proxy=http://a:3128"])
+def test_a_stream_has_no_headers_and_no_proxy(knob: str) -> None:
+    (fault,) = faults(STREAM, JWT, "backend.credentials.mode=none", f"backend.{knob}")
+    assert fault.startswith(f"backend.{knob.partition('=')[0]}: take it out")
+
+
 @pytest.mark.parametrize(
     ("url", "target", "socket"),
     [
