@@ -34,6 +34,7 @@ _SETTLING: Final = 0.5
 """Seconds in which the thread of the log writes its lines: nothing tells when it has."""
 _NO_CREDENTIAL: Final = "gateway, no credential sent"
 _SOCKET: Final = "gateway, the same over a WebSocket"
+_STREAM: Final = "gateway, the same over TCP"
 MOST_OVER_HTTP: Final = 1.05
 _COUNTED: Final = "counted.*"
 _TOTAL: Final = "totals: "
@@ -46,10 +47,9 @@ def main() -> None:
         port = free_port()
         command = [sys.executable, "-m", "tests.bench.collector", str(port)]
         collector = Process(command, load_core, folder / "collector.log")
-        sockets = free_port()
-        talking = Process(
-            [sys.executable, "-m", "tests.bench.websocket_backend", str(sockets)], load_core, folder / "sockets.log"
-        )
+        sockets = (free_port(), free_port())
+        command = [sys.executable, "-m", "tests.bench.socket_backend", *map(str, sockets)]
+        talking = Process(command, load_core, folder / "sockets.log")
         with Field(folder, load_core, core, ()) as field, collector, talking:
             slow_python = _slow_python(folder)
             found = {}
@@ -57,8 +57,9 @@ def main() -> None:
                 found[kind] = _count(start(), folder) / REQUESTS
                 _print(kind, found[kind])
             # Of 320 requests chance samples none or ten, so this is computed.
-            share = found[_SOCKET] / found[_NO_CREDENTIAL]
-            print(f"a call over a WebSocket costs {share:.2f} times one over HTTP (at most {MOST_OVER_HTTP})")
+            for wire in (_SOCKET, _STREAM):
+                share = found[wire] / found[_NO_CREDENTIAL]
+                print(f"{wire}: {share:.2f} times one over HTTP (at most {MOST_OVER_HTTP})")
             _print("gateway, traces of 1 % of the calls", 0.99 * found[_traced(0)] + 0.01 * found[_traced(1)])
 
 
@@ -80,7 +81,9 @@ def _slow_python(folder: Path) -> Path:
     return script
 
 
-def _kinds(field: Field, folder: Path, python: Path, collector: int, sockets: int) -> dict[str, Callable[[], Lane]]:
+def _kinds(
+    field: Field, folder: Path, python: Path, collector: int, sockets: tuple[int, int]
+) -> dict[str, Callable[[], Lane]]:
     listing = work.listing(20)
 
     def gateway(workload: work.Workload, **telemetry: dict[str, str]) -> Callable[[], Lane]:
@@ -123,7 +126,8 @@ def _kinds(field: Field, folder: Path, python: Path, collector: int, sockets: in
         lanes.STATIC: lambda: static("static_answer"),
         lanes.LISTED: gateway(listing),
         _NO_CREDENTIAL: uncredited(field.backend.url()),
-        _SOCKET: uncredited(f"ws://127.0.0.1:{sockets}/jsonrpc"),
+        _SOCKET: uncredited(f"ws://127.0.0.1:{sockets[0]}/jsonrpc"),
+        _STREAM: uncredited(f"tcp://127.0.0.1:{sockets[1]}"),
         _traced(0): traced(0, collector),
         _traced(1): traced(1, collector),
     }
