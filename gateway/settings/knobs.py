@@ -59,8 +59,8 @@ def http_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> str:
         # The library's text would quote a part of the URL, which may be a password.
         raise ValueError(f"is not a URL; an IPv6 address needs brackets: {_bracketed(url)}") from None
     if parts.scheme not in schemes or not parts.hostname:
-        *first, last = (f"{scheme}://" for scheme in schemes)
-        raise ValueError(f"must be an {', '.join(first)} or {last} URL{_scheme_hint(url)}")
+        others = f", or begin with {'://, '.join(schemes[2:])}:// or unix:" if len(schemes) > 2 else ""
+        raise ValueError(f"must be an http:// or https:// URL{others}{_scheme_hint(url)}")
     if parts.username is not None or parts.password is not None:
         where = "backend.credentials: {mode: basic, user: …, password: …}"
         raise ValueError(f"must not carry a user name or password; a service's stand in {where}")
