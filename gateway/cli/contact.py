@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from gateway.auth.compact import InvalidToken, Undecidable
-from gateway.backend.client import HEADERS
+from gateway.backend.http import HEADERS
 from gateway.cli import report
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
 from gateway.config.service_files import ServiceFiles, backend_tls
@@ -14,7 +14,7 @@ from gateway.diagnosis.access import TokenReport
 from gateway.diagnosis.no_listing import NEEDS_TOKEN, diagnose
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Trouble
 from gateway.errors import CatalogUnavailable, GatewayError, Unauthorized, UnknownTool
-from gateway.http_client.transport import open_transport
+from gateway.http_client.choice import open_client
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.service.group import build_alone
@@ -126,7 +126,7 @@ async def _diagnose(service: Resource, caller: Caller, failure: BaseException | 
 
     # Not the client of calls, which may answer challenges.
     tls = backend_tls(settings)
-    outbound = open_transport(settings, tls, HEADERS, lambda _: True, digest=False)
+    outbound = open_client(settings, tls, HEADERS, lambda _: True, digest=False)
     try:
         found = await diagnose(trouble, Elsewhere(outbound, tls, probe_listing))
     finally:

@@ -19,7 +19,7 @@ _PROXY_VARIABLES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_pro
 def other_scheme(trouble: Trouble) -> Question | None:
     """Find an address with http for https, or the reverse."""
     parts, first = urlsplit(trouble.url), trouble.calls[0].answer if trouble.steps else None
-    if first is None or first.late:
+    if first is None or first.late or trouble.settings.backend.wire != "http":
         return None
     if parts.scheme == "https":
         suspicious = first.unreachable and first.summary.startswith(("TLS failed", "no TLS connection"))

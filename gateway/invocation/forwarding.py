@@ -63,7 +63,7 @@ class Forwarder:
         :class:`~gateway.errors.AuditUnavailable` where the audit is required, and cannot be written.
         """
         binding = tool.binding
-        parts = await self._credential.request_parts(caller)
+        parts = self._credential.parts or await self._credential.request_parts(caller)
         timeout = binding.timeout or self._timeout
         # The queue and the breaker count by it.
         key = binding.method if binding.endpoint is None else f"{binding.method} at {binding.endpoint}"

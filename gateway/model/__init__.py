@@ -18,6 +18,7 @@ from gateway.model.callers import (
     View,
 )
 from gateway.model.listed import (
+    NOT_ASKED,
     HttpFacts,
     JsonObject,
     Listing,

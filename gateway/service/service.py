@@ -6,7 +6,8 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from gateway.backend.admission import BackendGate, CallAdmission, ListingAdmission
-from gateway.backend.client import HEADERS, BackendClient
+from gateway.backend.choice import open_transport
+from gateway.backend.client import BackendClient
 from gateway.backend.redaction import ErrorRedactor
 from gateway.catalog import build
 from gateway.config import source as config
@@ -18,7 +19,6 @@ from gateway.diagnosis.no_listing import known_diagnosis
 from gateway.diagnosis.trouble import Trouble
 from gateway.discovery import shared_listing, subscriptions
 from gateway.discovery.discovery import Discovery
-from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.invocation import Invocation
 from gateway.listing.dialect import NoListing
@@ -50,13 +50,13 @@ class Service(Resource):
         tls, held = backend_tls(settings), self.mount.held
         answers = self._modes.calls.answers_challenges
         self.certificate_end = tls.certificate_end()
-        self.outbound = open_transport(settings, tls, HEADERS, held.reserve, digest=answers)
-        self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
+        self.transport = open_transport(settings, tls, held.reserve, digest=answers)
+        self._endpoint = BackendEndpoint(self.transport, backend.target, form_of(backend))
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets(), *header_secrets(settings))
         self.secrets = (*sent, *settings.catalog.secrets())
         self.reader = ListingReader(
-            ListingAdmission(self.outbound, self.learned.gate).of,
+            ListingAdmission(self.transport, self.learned.gate).of,
             backend,
             listing_credential,
             progress=context.progress,
@@ -140,7 +140,7 @@ class Service(Resource):
         self.discovery_notices.close()
         await super().close()
         await self.discovery.close()
-        await self.outbound.close()
+        await self.transport.close()
 
     def _tokens(self, section: Credentials) -> TokenClient:
         issuers = self.auth.issuers
@@ -172,10 +172,10 @@ class Service(Resource):
         backend = self.settings.backend
         url = urlsplit(backend.url)
         hidden = (*self.secrets, *secrets_in(backend.url), *self._inherited.secrets, url.hostname or "", url.netloc)
-        admission = CallAdmission(self.outbound, self.learned.gate, backend.queue_timeout)
+        admission = CallAdmission(self.transport, self.learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
         redactor = ErrorRedactor(hidden)
-        client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
+        client = BackendClient(admission, backend.target, most, redactor, self.secrets, passes_errors=passes)
         structures, resends = self.learned.param_structures, self.learned.gate.resends
         return Forwarder(client, credential, structures, resends, backend.timeout)
 
