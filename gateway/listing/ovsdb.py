@@ -14,7 +14,7 @@ from gateway.listing.entries import UnusableMethod, object_of
 from gateway.model import Listing, Method, Parameter, Structure
 
 _TITLE: Final = "The available commands are:"
-_COMMAND: Final = re.compile(r"  (\S*)[ \t]*(.*)")
+_COMMAND: Final = re.compile(r"  (\S*+)[ \t]*+(.*)")
 _MOST_DATABASES: Final = 8
 _OPERATIONS: Final = ("operation", *(f"operation{number}" for number in range(2, 9)))
 _WHICH: Final = ("insert", "select", "update", "mutate", "delete", "wait", "commit", "abort", "comment", "assert")
