@@ -207,7 +207,7 @@ class ListingReader:
     def _source(self, caller: Caller, parts: RequestParts, patience: float | None) -> BackendSource:
         listing = self._settings.listing
         others = _other_forms(self._settings) if self._form == form_of(self._settings) else ()
-        if others and self._settings.wire == "stream":
+        if any(form.framing != self._form.framing for form in others):
             patience = PATIENCE  # who waits for the end of a message says nothing
         # A shared listing has one language: its view names none. The first caller must not choose it for all.
         if language := listing.language or caller.view.language:
