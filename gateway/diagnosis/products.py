@@ -74,6 +74,8 @@ _OF_ONE_CLIENT: Final = (
 
 def stateful(trouble: Trouble) -> Diagnosis | None:
     """Find a service that keeps the state of one client in its connection."""
+    if trouble.settings.backend.wire == "http":  # a connection there is no client
+        return None
     said = " ".join(step.answer.summary for step in trouble.steps)
     found = next((what for words, what in _OF_ONE_CLIENT if words.search(said)), None)
     return None if found is None else Diagnosis(f"It is {found}.", _NOT_OFFERED)
