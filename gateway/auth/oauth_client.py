@@ -6,16 +6,12 @@ from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
 from gateway import jsonrpc
+from gateway.auth.jwks import HEADERS
 from gateway.http_client.session import Outbound
 from gateway.settings.auth import ClientSecret
 
 MAX_BYTES: Final = 64 * 1024
 """The longest answer that is read."""
-_HEADERS: Final = {
-    "Content-Type": "application/x-www-form-urlencoded",
-    "Accept": "application/json",
-    "User-Agent": "jsonrpc-mcp-gateway",
-}
 
 
 class OAuthClient:
@@ -27,7 +23,7 @@ class OAuthClient:
         self._outbound = outbound
         self._endpoint = endpoint
         self._timeout = timeout
-        self._headers = {**_HEADERS, **_basic_authorization(client)}
+        self._headers = {"Content-Type": "application/x-www-form-urlencoded", **HEADERS, **_basic_authorization(client)}
 
     async def post(self, form: Mapping[str, str]) -> tuple[int, dict[str, Any] | None]:
         """Return status and members of the answer, None without an object. Raises :class:`OutboundError`."""
