@@ -74,7 +74,7 @@ def build_tool(
         name=tool_names[NameStyle.MCP],
         names=tool_names,
         method=method.name,
-        title=texts.clean_title(method.title),
+        title=texts.trim_excerpt(method.title, texts.MAX_TITLE),
         description=_description(method, tool_names[NameStyle.MCP]),
         **inputs,
         output_schema=published_output,
@@ -269,7 +269,8 @@ def _auth_level(annotations: Mapping[str, Any]) -> str:
 
 
 def _description(method: Method, name: str) -> str:
-    text = texts.trim_excerpt(method.description, texts.MAX_DESCRIPTION) or texts.clean_title(method.title) or name
+    title = texts.trim_excerpt(method.title, texts.MAX_TITLE)
+    text = texts.trim_excerpt(method.description, texts.MAX_DESCRIPTION) or title or name
     return truncate(f"{text}\n\nDeprecated." if method.deprecated else text, texts.MAX_DESCRIPTION)
 
 

@@ -27,10 +27,6 @@ _SUSPECT: Final = re.compile(rb"\\[^\"nt]|[^\x20-\x7e]")
 _CLEANED: Final = ("default", "format")
 
 
-def clean_title(text: str) -> str:
-    return trim_excerpt(text, MAX_TITLE)
-
-
 def trim_excerpt(text: str, limit: int) -> str:
     """Return an excerpt of a text, without white space around it."""
     return excerpt(text.strip(), limit).strip()
@@ -40,7 +36,7 @@ def clean_service_info(info: ServiceInfo) -> ServiceInfo:
     """Return what a listing says of its service, cleaned. A website that is no http or https URL is removed, since
     clients make a link of it."""
     return ServiceInfo(
-        clean_title(info.title),
+        trim_excerpt(info.title, MAX_TITLE),
         trim_excerpt(info.version, _MAX_VERSION),
         trim_excerpt(info.description, MAX_DESCRIPTION),
         info.website if _WEBSITE.fullmatch(info.website) else "",
