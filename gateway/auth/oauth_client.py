@@ -2,7 +2,6 @@
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
@@ -16,20 +15,23 @@ MAX_BYTES: Final = 64 * 1024
 _HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", **HEADERS}
 
 
-@dataclass(frozen=True, repr=False)
 class OAuthClient:
     """Post forms to one endpoint. ``endpoint`` returns its URL, ``timeout`` is in seconds."""
 
-    outbound: Outbound
-    client: ClientSecret
-    endpoint: Callable[[], Awaitable[str]]
-    timeout: float
+    def __init__(
+        self, outbound: Outbound, client: ClientSecret, endpoint: Callable[[], Awaitable[str]], timeout: float
+    ) -> None:
+        self._outbound = outbound
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._headers = {**_HEADERS, **_basic_authorization(client)}
 
     async def post(self, form: Mapping[str, str]) -> tuple[int, dict[str, Any] | None]:
         """Return status and members of the answer, None without an object. Raises :class:`OutboundError`."""
-        url, body = await self.endpoint(), urlencode(form).encode()
-        headers = {**_HEADERS, **_basic_authorization(self.client)}
-        answer = await self.outbound.request("POST", url, body, headers, timeout=self.timeout, max_bytes=MAX_BYTES)
+        url, body = await self._endpoint(), urlencode(form).encode()
+        answer = await self._outbound.request(
+            "POST", url, body, self._headers, timeout=self._timeout, max_bytes=MAX_BYTES
+        )
         try:
             members = jsonrpc.decode(answer.body)
         except ValueError:
