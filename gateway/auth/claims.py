@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from gateway.auth.compact import InvalidToken
 from gateway.auth.presets import Preset, preset_of
+from gateway.jsonrpc import member_at
 from gateway.model import AccessToken, Principal
 from gateway.settings import Issuer, ResourceSettings
 
@@ -192,19 +193,11 @@ def _identifier(value: Any, claim: str) -> str:
     return value
 
 
-def claim_at(claims: Mapping[str, Any], path: Iterable[str]) -> Any:
-    """Return the value at a path of names, None where there is none."""
-    value: Any = claims
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
 def _told(policy: IssuerPolicy, claims: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the claims that the service is told. One beyond :data:`MAX_TOLD` bytes in all is as a missing one."""
     told, room = dict[str, str](), MAX_TOLD
     for name in policy.told_claims:
-        value = claim_at(claims, name.split("."))
+        value = member_at(claims, name.split("."))
         parts = [header_text(part, ",") for part in value] if isinstance(value, list) else [header_text(value)]
         text = ",".join(parts)
         if all(parts) and 0 < len(text) <= room:
@@ -228,7 +221,7 @@ def header_text(value: Any, separator: str = "") -> str:
 def _scopes(policy: IssuerPolicy, claims: Mapping[str, Any]) -> frozenset[str]:
     found: set[str] = set()
     for path in policy.scope_claims:
-        value = claim_at(claims, path)
+        value = member_at(claims, path)
         if isinstance(value, str):
             found.update(value.split(" "))
         elif isinstance(value, list):

@@ -306,6 +306,13 @@ def parts_of(pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
+def member_at(value: Any, path: Iterable[str]) -> Any:
+    """Return the member of an object, or of objects within it, at a path of names, None where there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
 def resolve(document: Any, reference: str) -> Any:
     """Return the target of a reference like ``#/a/b`` within a document (§6), None where there is none."""
     pointer = unquote(reference[1:])

@@ -12,7 +12,6 @@ from gateway.model.callers import (
     Caller,
     CallExtras,
     InputRequest,
-    NoResult,
     Outcome,
     Principal,
     View,
