@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.authorization.demo import READ, bookshop
 from tests.authorization.servers import Resource, oidc_provider
-from tests.e2e.test_readme import output_of
+from tests.readme_session import output_of
 from tests.program import Program
 from tests.services.process import free_port
 
@@ -47,7 +47,7 @@ async def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> N
         async with Program("serve", "--config", str(file), *ports) as program:
             await program.logged("gateway started")
             for command, shown in COMMANDS:
-                printed = await output_of("bash", "-c", secrets + here(command))
+                printed = await output_of("bash", "-c", secrets + here(command), python=sys.executable)
                 assert plain(there(printed).replace(f"{tmp_path}/", "")) == plain(shown), command
 
 
