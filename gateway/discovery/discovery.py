@@ -150,6 +150,12 @@ class Discovery:
         entry = self._views.get(view)
         return None if entry is None else entry.catalog
 
+    def can_serve(self, view: View) -> bool:
+        """Return whether a catalog is cached that is not too old, so that nobody has to wait for one."""
+        entry = self._views.get(view)
+        since = self._clock() - self._settings.max_stale
+        return entry is not None and entry.catalog is not None and entry.refreshed_at >= since
+
     @property
     def refreshes(self) -> Mapping[str, int]:
         """Return how many refreshes brought a listing (``ok``), and how many did not (``failed``)."""

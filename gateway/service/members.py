@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -215,14 +215,16 @@ class GroupCatalogs:
         return found.tool
 
     async def find(self, caller: Caller, name: str, patience: float | None = None) -> GroupTool | None:
-        """Return the tool of this name, None where there is none. Only services whose name it begins with are asked."""
+        """Return the tool of this name, None where there is none. Only services whose name it begins with are asked.
+        Where these are several, one is waited for only if the others do not have the tool."""
         failure: GatewayError | None = None
-        for member in self.members:
-            if name.startswith((f"{member.name}.", f"{member.name}_")):
+        asked = [member for member in self.members if name.startswith((f"{member.name}.", f"{member.name}_"))]
+        for wait in (patience,) if len(asked) == 1 else (0.0, patience):
+            for member in asked:
                 try:
-                    if (found := await member.find(caller, name, patience)) is not None:
+                    if (found := await member.find(caller, name, wait)) is not None:
                         return found
-                except CatalogUnavailable as error:
+                except _ABSENT as error:
                     failure = error
         if failure is not None:
             raise failure
@@ -243,12 +245,11 @@ class GroupCatalogs:
         return joined
 
     async def _parts(self, caller: Caller, patience: float | None) -> list[tuple[Member, Catalog]]:
-        """Return what each service lists for the caller. Only the first listing of a service is waited for while
-        another one has its own."""
+        """Return what each service lists for the caller. Once one has its listing, the others have :data:`PATIENCE`
+        left, and those that failed before none."""
         pairs = [(member, member.caller(caller)) for member in self.members]
-        absent = [member for member, own in pairs if member.discovery.current(own.view) is None]
-        if some := 0 < len(absent) < len(pairs):
-            patience = PATIENCE if patience is None else min(patience, PATIENCE)
+        absent = [member for member, own in pairs if not member.discovery.can_serve(own.view)]
+        some = 0 < len(absent) < len(pairs)
 
         async def ask(member: Member, own: Caller) -> Catalog | GatewayError:
             failed = some and member in absent and own.view.is_shared and member.discovery.first_attempt_over.is_set()
@@ -258,10 +259,24 @@ class GroupCatalogs:
                 return error
 
         asks = [ask(*pair) for pair in pairs]
-        found = await asyncio.gather(*asks) if absent else [await one for one in asks]
+        found = await _first_and_soon(asks) if absent else [await one for one in asks]
         if parts := [(member, it) for member, it in zip(self.members, found, strict=True) if isinstance(it, Catalog)]:
             return parts
         raise next(one for one in found if isinstance(one, GatewayError))
+
+
+async def _first_and_soon(asks: Iterable[Coroutine[Any, Any, Catalog | GatewayError]]) -> list[Catalog | GatewayError]:
+    """Return the answers in their order, an error for each that comes :data:`PATIENCE` after the first catalog."""
+    tasks = [asyncio.create_task(ask) for ask in asks]
+    try:
+        for answer in asyncio.as_completed(tasks):
+            if isinstance(await answer, Catalog):
+                break
+        await asyncio.wait(tasks, timeout=PATIENCE)
+        return [task.result() if task.done() else CatalogUnavailable("It has no listing yet") for task in tasks]
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 class GroupAccess(Access):
