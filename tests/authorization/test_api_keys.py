@@ -195,7 +195,7 @@ async def test_no_issuer_is_asked_about_a_text_that_begins_as_keys_do(file: Path
     async with ForgedIssuer("") as asked:
         issuers = f"auth.issuers=[{{issuer: '{asked.issuer}', introspection: {{client_id: gw, client_secret: s}}}}]"
         async with keyed(file, issuers, mode="jwt") as it:
-            for text in (key, new_key(), "jmg_", "jmg_a.b.c"):
+            for text in (key, new_key(), "jmg_", "jmg_a.b.c", key.upper(), f"Jmg_{key[4:]}"):
                 await it.client(text).list(MODERN)
             revoke_keys(file, "ann")
             await read_again(it)
