@@ -54,11 +54,13 @@ async def test_a_call_at_the_group_reaches_its_service_alone(surface: str) -> No
         assert (it.backends["crm"].calls("add"), it.backends["shop"].calls("add")) == (1, 0)
 
 
-async def test_a_tool_is_called_by_each_of_its_names_and_by_the_service_and_the_method() -> None:
+@each("surface", CALLS)
+async def test_a_tool_is_called_by_each_of_its_names_and_by_the_service_and_the_method(surface: str) -> None:
     books = Rpc("books.get", {}, {}, "Get", lambda: 7)
     async with grouped("services.crm.catalog.tools={books.get: {name: fetch}}", services={"crm": [books]}) as it:
         for name in ("crm.fetch", "crm_fetch", "crm.books.get"):
-            assert structured(await it.client().modern("tools/call", {"name": name, "arguments": {}})) == 7
+            answer = await it.client().call(surface, name, {})
+            assert (answer.status, "7" in answer.body.decode(), "error" in answer.json) == (200, True, False), name
 
 
 async def test_a_tool_without_the_name_of_its_service_is_none_of_the_group() -> None:
