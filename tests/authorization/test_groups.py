@@ -151,6 +151,18 @@ async def test_each_service_is_told_its_own_claims_and_no_other() -> None:
         }
 
 
+async def test_what_one_service_is_told_takes_no_room_of_another() -> None:
+    """At the group a service hears of a caller what it hears at its own address."""
+    knobs = ("services.crm.backend.caller_headers={X-Notes: '{claims.notes}'}",
+             "services.shop.backend.caller_headers={X-Team: '{claims.team}'}")  # fmt: skip
+    async with gated(*knobs) as (it, issuer):
+        for at, tool in (("all", "shop.add"), ("shop", "add")):
+            token = issuer.sign(sub="ann", notes="n" * 1000, team="t" * 1000, aud=f"{PUBLIC}/{at}/mcp")
+            assert (await it.client(token, at).call(REST, tool, TWO_AND_THREE)).status == 200
+        told = [sent.headers.get("X-Team") for sent in it.backends["shop"].requests if sent.method == "add"]
+        assert told == ["t" * 1000] * 2
+
+
 async def test_a_service_that_lists_for_each_caller_does_so_in_a_group(endpoint: TokenEndpoint) -> None:
     """The group's token is exchanged for one of the service, which lists by it."""
     exchange = (
