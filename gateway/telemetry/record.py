@@ -35,7 +35,9 @@ _LEFT: Final = (CLIENT_CLOSED, CANCELLED)
 INTROSPECTION: Final = "introspect token"
 BATCH: Final = "batch"  # the method of a record that stands for a whole batch
 CALL: Final = "tools/call"  # MCP's method, which calls on other surfaces have too
-_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._~:/+=@-]{1,128}")
+_GIVEN_ID: Final = re.compile(r"(?!.*jmg_)[A-Za-z0-9._~:/+=@-]{1,128}")
+_KEY: Final = re.compile(r"(?<=jmg_)\w{40,}")
+"""Most of an API key, which some client put where names are."""
 _SHORT: Final = 64
 _LONG: Final = 256
 
@@ -230,6 +232,8 @@ def end(record: Record) -> None:
     """End a record, once: write its line, count it, and give it to each sink. Nothing that is noted later reaches one
     of these, but an exchange: :func:`count_late_exchanges`."""
     record.ended = time.perf_counter()
+    if "jmg_" in record.path or "jmg_" in record.tool:
+        record.path, record.tool = _KEY.sub("***", record.path), _KEY.sub("***", record.tool)
     if decide is not None and not record.is_decided:
         decide(record)
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
