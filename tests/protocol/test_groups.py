@@ -149,6 +149,7 @@ async def test_a_service_without_a_listing_is_named_and_nothing_is_cached() -> N
         for method, era, params in (("server/discover", MODERN, {}), ("initialize", LEGACY[0], client)):
             told = (await it.client().speak(era, method, params)).result
             assert "The tools of shop cannot be listed" in told["instructions"]
+            assert told.get("ttlMs", 0) == 0
         assert structured(await it.client().modern("tools/call", {"name": "crm.add", "arguments": TWO_AND_THREE}))
         assert (await it.client().call(REST, "shop.echo", {"value": 1})).status == 503
 
