@@ -293,3 +293,7 @@ class GroupAccess(Access):
                 catalog.parts[0][0].access.check_list(caller)
             catalog = self.catalogs.join(seen)
         return super().visible_catalog(caller, catalog)
+
+    def listable_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
+        parts = catalog.parts if isinstance(catalog, Joined) else ()
+        return self.catalogs.join([(member, part) for member, part in parts if member.visible(caller, part)])

@@ -111,6 +111,14 @@ async def test_a_tool_is_described_to_those_who_may_list_its_service() -> None:
         assert (await of(it, issuer, "see").get(path)).json["tool"]["name"] == "crm.add"
 
 
+async def test_the_page_tells_nothing_of_a_service_that_the_caller_may_not_list() -> None:
+    tools = "services.crm.catalog.tools={add: {scopes: [crm.add]}}"
+    async with gated("services.crm.auth.scopes={list: [see]}", tools, "server.page=token") as (it, issuer):
+        for scope in ("", "see"):
+            page = (await of(it, issuer, scope).get("/page")).body.decode()
+            assert ("crm.add" in page) is (scope == "see")
+
+
 async def test_search_finds_what_the_caller_may_list_and_calls_what_it_may_call() -> None:
     knobs = ("groups.all.catalog.search=true", "services.crm.auth.scopes={list: [see], call: [crm]}")
     async with gated(*knobs) as (it, issuer):
