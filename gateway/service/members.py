@@ -175,6 +175,8 @@ class GroupCatalogs:
         return False  # each service counts its own listings
 
     def refresh_if_stale(self, caller: Caller) -> None:
+        if caller.view in self._shown:  # the token that it was shown to may end before that of its stream
+            self._shown[caller.view] = caller, self._shown[caller.view][1]
         for member in self.members:
             member.discovery.refresh_if_stale(member.caller(caller))
 

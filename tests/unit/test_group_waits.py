@@ -10,7 +10,7 @@ import pytest
 
 from gateway.auth.access import Access
 from gateway.errors import CatalogUnavailable, Forbidden
-from gateway.model import Binding, Catalog, Listing, NameStyle, Structure, Tool
+from gateway.model import Binding, Caller, Catalog, Listing, NameStyle, Principal, Structure, Tool, View
 from gateway.service.members import PATIENCE, GroupCatalogs, Member
 from gateway.settings.auth import Auth
 from tests.discovering import ANYBODY, MAX_STALE, World, no_listing
@@ -134,3 +134,19 @@ async def test_a_call_is_refused_by_no_other_service_whose_name_its_tool_begins_
     assert (await group.find(ANYBODY, llm)) == found
     with pytest.raises(Forbidden):
         await group.find(ANYBODY, "crm_a")
+
+
+@virtually
+async def test_a_stream_is_notified_while_its_own_token_is_good() -> None:
+    """The list may have been asked for with an older one."""
+    world, told = listing(), list[View]()
+    group = group_of(crm=world)
+    group.after_publish = told.append
+    view = View("issuer", "ann")
+    old, new = (Caller("", view, Principal("issuer", "ann", "", frozenset(), end, None)) for end in (1.0, 1e12))
+    await group.catalog(old)
+    group.refresh_if_stale(new)
+    world.backend.methods = ("a", "c")
+    await world.discovery.refresh()
+    await group.check([view])
+    assert told == [view]
