@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import pytest
 
 from gateway.auth.api_keys import digest_of, new_key
-from gateway.config.key_file import add_key, revoke_keys
+from gateway.config.key_file import add_key, read_keys, revoke_keys
 from gateway.config.source import ConfigError, load_settings
 from gateway.settings.auth import ApiKey
 from tests.authorization.issuer import ForgedIssuer
@@ -178,6 +178,14 @@ async def test_a_file_that_cannot_be_read_changes_nothing_and_is_named(file: Pat
         with pytest.raises(ConfigError, match="no such file; `keys add NAME"):
             await read_again(it)
         assert (await it.client(key).list(MODERN)).status == 200
+
+
+def test_a_file_of_many_services_is_parsed_once(file: Path) -> None:
+    """Else the last of a dozen would learn of a revoked key long after the first."""
+    given(file, "ann")
+    assert read_keys(file) is (before := read_keys(file))
+    given(file, "bob")
+    assert len(read_keys(file)) == len(before) + 1
 
 
 async def test_beside_issuers_a_key_is_decided_by_the_file_alone(file: Path) -> None:
