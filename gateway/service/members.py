@@ -28,6 +28,8 @@ from gateway.text import excerpt
 
 PATIENCE: Final = 3.5
 """Seconds for which a list waits for the first listing of a service, while other services have theirs."""
+_WITH_SUFFIX: Final = replace(NAME_RULES[NameStyle.LLM], longest=NAME_RULES[NameStyle.LLM].longest - 9)
+"""Which names stay whole with a suffix, which is "_" and eight digits."""
 _TABLES: Final = 64
 _MAX_SHOWN: Final = 4096
 _MOST_TOLD: Final = 1000
@@ -120,11 +122,14 @@ class Member:
     def _names(self, tool: Tool) -> dict[NameStyle, str]:
         raw, text = f"{self.name}.{tool.name}", f"{self.name}_{tool.name_for(NameStyle.LLM)}"
         mcp, llm = NAME_RULES[NameStyle.MCP], NAME_RULES[NameStyle.LLM]
-        # crm_books_get may be books_get of crm, or get of crm_books: a suffix always tells them apart.
+        # crm_books_get may be books_get of crm, or get of crm_books: a suffix always tells them apart. It is made of
+        # the service's name alone, so that no service can look for a method that gets the suffix of another one's.
         is_ambiguous = any(text.startswith(f"{other}_") for other in self._others)
+        rule = _WITH_SUFFIX if is_ambiguous else llm
+        name = text if rule.accepts(text) else rule.add_suffix(text, raw)
         return {
             NameStyle.MCP: raw if mcp.accepts(raw) else mcp.make_name(raw, raw),
-            NameStyle.LLM: llm.add_suffix(text, raw) if is_ambiguous or not llm.accepts(text) else text,
+            NameStyle.LLM: llm.add_suffix(name, self.name) if is_ambiguous else name,
         }
 
 

@@ -91,6 +91,22 @@ async def test_names_that_could_be_of_two_services_always_have_a_suffix() -> Non
             assert it.backends[backend].calls(method) == 1
 
 
+async def test_no_service_can_look_for_a_method_whose_name_gets_the_suffix_of_another_ones() -> None:
+    """A suffix has 32 bits. A service may try as many methods as that, but its own name is not its choice."""
+    long = "l" * 60
+    services = {"crm": [Rpc("books_get"), Rpc(f"books_{long}1"), Rpc(f"books_{long}2")], "crm_books": [Rpc("get")]}
+    async with grouped(services=services) as it:
+        ends: dict[str, set[str]] = {}
+        for tool in (await it.client().list(REST)).json["tools"]:
+            described = await it.client().get(f"/mcp/tools/describe?names=llm&name={tool['name']}")
+            name = described.json["tool"]["name"]
+            ends.setdefault(tool["name"].partition(".")[0], set()).add(name[-9:])
+            assert (await it.client().call(MODERN, name, {})).status == 200
+        assert list(map(len, ends.values())) == [1, 1]
+        assert ends["crm"] != ends["crm_books"]
+        assert len({*await it.names()}) == 4
+
+
 async def test_what_a_service_hides_is_absent() -> None:
     async with grouped("services.crm.catalog.exclude=[add]", services={"crm": [ADD, ECHO], "shop": [ADD]}) as it:
         assert await it.names() == ["crm_echo", "shop_add"]
