@@ -31,9 +31,7 @@ async def replay(python: str = sys.executable, folder: Path | None = None) -> No
         ours = _with_ports_of(program.output)
         assert re.match(r"Open in a browser +http://127\.0\.0\.1:\d+/\n", program.output)
         for command, shown in commands:
-            printed = await output_of(
-                "sh", "-c", ours(command).replace(".venv/bin/", ""), python=python, folder=folder
-            )
+            printed = await output_of("sh", "-c", ours(command).replace(".venv/bin/", ""), python=python, folder=folder)
             assert printed.strip() == ours(shown).strip(), (
                 f"{command}\nprints\n{printed}\nand the README shows\n{shown}"
             )

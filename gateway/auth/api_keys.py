@@ -35,8 +35,9 @@ def new_key() -> str:
 
 
 def is_key(text: str) -> bool:
-    """Return whether a text is decided by the key file alone. It is never shown to an issuer or to the service."""
-    return text.startswith(PREFIX)
+    """Return whether a text is decided by the key file alone. It is never shown to an issuer or to the service, also
+    where the case was lost on its way."""
+    return text[: len(PREFIX)].lower() == PREFIX
 
 
 def digest_of(key: str) -> str:

@@ -150,6 +150,12 @@ class Discovery:
         entry = self._views.get(view)
         return None if entry is None else entry.catalog
 
+    def can_serve(self, view: View) -> bool:
+        """Return whether a catalog is cached that is not too old, so that nobody has to wait for one."""
+        entry = self._views.get(view)
+        since = self._clock() - self._settings.max_stale
+        return entry is not None and entry.catalog is not None and entry.refreshed_at >= since
+
     def age(self) -> float:
         """Return the seconds since the shared listing was fetched."""
         return self._clock() - self._views[SHARED].refreshed_at

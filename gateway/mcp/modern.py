@@ -141,7 +141,7 @@ class Modern:
         result: dict[str, Any] = {"supportedVersions": VERSIONS, "capabilities": CAPABILITIES}
         if info.instructions:
             result["instructions"] = info.instructions
-        result["ttlMs"] = revision.discover_ttl
+        result["ttlMs"] = 0 if info.missing else revision.discover_ttl
         result["cacheScope"] = "public" if mcp_request.caller.view.is_shared else "private"
         result = _result_of("complete", result, _meta(info, revision.introduces))
         return McpReply(200, jsonrpc.response_bytes(request.id, result))

@@ -83,15 +83,15 @@ class ServiceAuth:
 
 
 def _policies(settings: ResourceSettings, issuers: Issuers) -> tuple[IssuerPolicy, ...]:
-    implies, extra, told = settings.auth.scopes.implies, True, dict[str, None]()
+    implies, extra = settings.auth.scopes.implies, True
     for service in settings.services:
         modes = credential_modes(service)
         # The backend gets callers' tokens: one that is also for a third service could be used there by the backend.
         forwards = modes.calls.uses_callers_token or modes.listing.uses_callers_token
         extra = extra and not (forwards and service.backend.credentials.reject_extra_audiences)
-        told |= dict.fromkeys(service.backend.told_claims)
+    told = tuple(filter(None, (service.backend.told_claims for service in settings.services)))
     return tuple(
-        issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies, told_claims=tuple(told))
+        issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies, told_claims=told)
         for keys in issuers.keys.values()
     )
 

@@ -23,7 +23,7 @@ from gateway.telemetry import cells, logs
 from gateway.telemetry.cells import BUCKETS, CELLS, KNOWN, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
 from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.telemetry.trace_context import Span, Trace, is_sampled, trace_id
-from gateway.text import printable
+from gateway.text import API_KEY, printable
 
 REQUEST_ID: Final[str] = istr("X-Request-Id")
 OK: Final = "ok"
@@ -35,7 +35,7 @@ _LEFT: Final = (CLIENT_CLOSED, CANCELLED)
 INTROSPECTION: Final = "introspect token"
 BATCH: Final = "batch"  # the method of a record that stands for a whole batch
 CALL: Final = "tools/call"  # MCP's method, which calls on other surfaces have too
-_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._~:/+=@-]{1,128}")
+_GIVEN_ID: Final = re.compile(r"(?!.*jmg_)[A-Za-z0-9._~:/+=@-]{1,128}")
 _SHORT: Final = 64
 _LONG: Final = 256
 
@@ -227,9 +227,9 @@ RECORD: Final[ContextVar[Record]] = ContextVar("request", default=_NOBODY)
 
 
 def end(record: Record) -> None:
-    """End a record, once: write its line, count it, and give it to each sink. Nothing that is noted later reaches one
-    of these, but an exchange: :func:`count_late_exchanges`."""
+    """End a record, once: write its line, count it, and give it to each sink. Later, only exchanges are counted."""
     record.ended = time.perf_counter()
+    record.path, record.tool = API_KEY.sub("jmg_***", record.path), API_KEY.sub("jmg_***", record.tool)
     if decide is not None and not record.is_decided:
         decide(record)
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):

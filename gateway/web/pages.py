@@ -253,7 +253,10 @@ class ServicePage:
         if principal is None:
             return self._render(exchange, "whoami.html", principal=None, report=None, accepted=False)
         seen, refusal = await self._visible(exchange.caller)
-        more = [] if refusal else self._more(principal, await self._discovery.catalog(exchange.caller, PATIENCE), seen)
+        more = []
+        if not refusal:
+            whole = await self._discovery.catalog(exchange.caller, PATIENCE)
+            more = self._more(principal, self.access.listable_catalog(exchange.caller, whole), seen)
         report = TokenReport.of_key(principal) if principal.token is None else self.report(_raw(exchange), "")
         return self._render(
             exchange, "whoami.html", principal=principal, report=report, more=more, accepted=True, refusal=refusal

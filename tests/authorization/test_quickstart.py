@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from tests.authorization.demo import READ, bookshop
 from tests.authorization.servers import Resource, oidc_provider
-from tests.readme_session import output_of
 from tests.program import Program
+from tests.readme_session import output_of
 from tests.services.process import free_port
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "quickstart-oauth.md").read_text()
