@@ -138,8 +138,12 @@ class RedisStore:
         name, micros = _name("permit", key), 1e6 / rate
 
         async def ask(wanted: int, unused: int) -> tuple[int, float] | None:
+            async def take() -> tuple[int, float]:
+                taken, owed = await self._take([name], [repr(micros), burst, wanted, SHARE, unused])
+                return int(taken), int(owed) / 1e6
+
             try:
-                return await self._link.ask(lambda: self._take_permits(name, micros, burst, wanted, unused))
+                return await self._link.ask(take)
             except Unavailable:
                 return None
 
@@ -217,12 +221,6 @@ class RedisStore:
             return bool(int(await self._write([_name(kind, key)], [int(ttl * 1e6), value, int(once)])))
 
         return await self._link.ask(write, patience)
-
-    async def _take_permits(
-        self, name: str, interval: float, burst: int, wanted: int, unused: int
-    ) -> tuple[int, float]:
-        taken, owed = await self._take([name], [repr(interval), burst, wanted, SHARE, unused])
-        return int(taken), int(owed) / 1e6
 
     async def _give_leases_back(self) -> None:
         """Give back what this replica has not used, so that a restart of all costs no caller its permits."""

@@ -255,14 +255,14 @@ def write_info(event: str, line: RequestLine) -> None:
         except ValueError:  # a lone surrogate
             pass
     fields = {name: value for name, value in structs.asdict(line).items() if value is not UNSET}
-    at, _, _ = map(fields.pop, ("time", "level", "event"))
     if _lines is None or _drop_below_level not in _processors:  # somebody captures them
+        for name in ("time", "level", "event"):
+            del fields[name]
         structlog.get_logger().info(event, **fields)
     elif _as_text:
-        head = {"time": time.strftime("%H:%M:%S"), "level": "info", "event": event}
-        _lines.put(_render_text(None, "", {**head, **fields}))
+        _lines.put(_render_text(None, "", {**fields, "time": time.strftime("%H:%M:%S")}))
     else:
-        _lines.put(_render_json(None, "", {"time": at, "level": "info", "event": event, **fields}))
+        _lines.put(_render_json(None, "", fields))
 
 
 class _LineLogger:
@@ -315,25 +315,19 @@ class _LibraryHandler(logging.Handler):
         more = self._of_asyncio.admit() if record.name == "asyncio" else {}
         if more is None:
             return
-        try:
-            self._emit(record, more)
-        except Exception as error:  # noqa: BLE001, a library's message may not fit its arguments
-            structlog.get_logger().error("library", logger=record.name, unprintable=type(error).__name__)
-
-    def _emit(self, record: logging.LogRecord, more: dict[str, int]) -> None:
         log = structlog.get_logger()
         method = log.error if record.levelno >= logging.ERROR else log.warning
-        method("library", logger=record.name, message=record.getMessage(), **more, **_cause(record))
+        try:
+            error = record.exc_info[1] if record.exc_info else None
+            cause = {} if error is None else {"cause": repr(error), "exc_info": record.exc_info}
+            method("library", logger=record.name, message=record.getMessage(), **more, **cause)
+        except Exception as failure:  # noqa: BLE001, a library's message may not fit its arguments
+            log.error("library", logger=record.name, unprintable=type(failure).__name__)
 
 
 def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
     where = failure.err_msg or "in a finalizer"
     structlog.get_logger().error("exception ignored", where=where, exc_info=failure.exc_value)
-
-
-def _cause(record: logging.LogRecord) -> dict[str, Any]:
-    error = record.exc_info[1] if record.exc_info else None
-    return {} if error is None else {"cause": repr(error), "exc_info": record.exc_info}
 
 
 log = structlog.get_logger()

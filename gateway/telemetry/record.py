@@ -309,14 +309,12 @@ def _count_exchanges(record: Record) -> None:
         _observe((cells.EXCHANGE, record.service, label or one.error, label), one.seconds)
 
 
-def _observe(key: cells.Key, seconds: float) -> int:
-    """Add a value to a histogram. Return the number of its bucket."""
+def _observe(key: cells.Key, seconds: float) -> None:
+    """Add a value to a histogram."""
     if (cell := CELLS.get(key)) is None:
         cell = CELLS[key] = [0] * (len(BUCKETS) + 1) + [0.0]
-    bucket = bisect_left(BUCKETS, seconds)
-    cell[bucket] += 1
+    cell[bisect_left(BUCKETS, seconds)] += 1
     cell[-1] += seconds
-    return bucket
 
 
 decide: Callable[[Record], None] | None = None
