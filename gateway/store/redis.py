@@ -232,8 +232,7 @@ class RedisStore:
                 await self._link.ask(partial(self._give_back, names, micros))
 
     async def _tell_marks(self, is_other: bool) -> None:
-        """Tell Redis what was marked while it was unavailable, and another server than before all that this
-        replica marked."""
+        """Tell Redis what was marked while it was unavailable, and another server than before all marks from here."""
         marks = dict(self._late_marks)
         if is_other:
             marks = self._local.marked() | marks

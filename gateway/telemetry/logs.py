@@ -1,7 +1,5 @@
 """Set up logging: one line per request, start-up and refresh, to standard error; JSON, or text on a terminal.
 
-Logging never raises and never waits: a log that cannot be written costs no answer (:mod:`gateway.telemetry.logs`).
-
 The renderers escape control characters in values, so that a caller cannot forge a line.
 """
 
@@ -16,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 import structlog
@@ -194,12 +193,11 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto", work
         _lines = Lines(descriptor, lost_line, shares=worker is not None)
         atexit.register(_lines.close)
     _lines.lost_line = lost_line
-    put = _lines.put
+    # It gets the finished lines of structlog, of each severity.
+    logger = SimpleNamespace(**dict.fromkeys(("debug", "info", "warning", "error", "critical"), _lines.put))
     # The same list each time: loggers that were used before keep it.
     _processors[:] = _drop_below_level, render
-    structlog.configure(
-        processors=_processors, logger_factory=lambda *_: _LineLogger(put), cache_logger_on_first_use=True
-    )
+    structlog.configure(processors=_processors, logger_factory=lambda *_: logger, cache_logger_on_first_use=True)
     root = logging.getLogger()
     root.handlers[:] = [_LibraryHandler()]
     root.setLevel(logging.WARNING)
@@ -263,13 +261,6 @@ def write_info(event: str, line: RequestLine) -> None:
         _lines.put(_render_text(None, "", {**fields, "time": time.strftime("%H:%M:%S")}))
     else:
         _lines.put(_render_json(None, "", fields))
-
-
-class _LineLogger:
-    """Take the finished lines of structlog, of each severity."""
-
-    def __init__(self, put: Callable[[str], None]) -> None:
-        self.debug = self.info = self.warning = self.error = self.critical = put
 
 
 def _render_safely(*processors: Processor) -> Processor:

@@ -156,11 +156,9 @@ class Record(Struct, eq=False):
             self.failure, self.failure_code = error, code
 
     def note_wait(self, seconds: float) -> None:
-        """Note a wait for a turn."""
         self.queue_time, self.is_plain = self.queue_time + seconds, False
 
     def note_resend(self) -> None:
-        """Note that the call is sent once more."""
         self.resends, self.is_plain = self.resends + 1, False
 
     def note_limit(self, limit: str) -> None:
@@ -184,7 +182,6 @@ class Record(Struct, eq=False):
             _observe((cells.INTROSPECTION, self.service), work.seconds)
 
     def line(self) -> logs.RequestLine:
-        """Return the line of the log."""
         path, method, tool, subject = self.path, self.method, self.tool, self.subject
         client = self.client if isinstance(self.client, str) else ""
         chosen = f"{path}{method}{tool}{client}{subject}"  # looked at as one text, which is fine mostly
