@@ -44,8 +44,7 @@ class ContactFailed(Exception):
 async def contact(
     settings: ResourceSettings, work: Work, token: str | None = None, first: Preparation | None = None
 ) -> Any:
-    """Return what ``work``, after ``first``, makes of what the token's bearer sees of a service or a group. Raises
-    :class:`ContactFailed`."""
+    """Return what ``work``, after ``first``, makes of what the token's bearer sees. Raises :class:`ContactFailed`."""
     try:
         with report.progress(", ".join(service.backend.url for service in settings.services)) as note:
             built = await build_alone(settings, Mount(), note)
