@@ -233,7 +233,7 @@ async def test_a_cause_that_takes_another_request_to_the_service_is_left_to_chec
         backend = {"url": service.url, "listing": {"dialect": "kodi"}}
         async with serving(tmp_path, None, "listing failed", backend=backend) as told:
             (problem,) = await until(told.problems)
-            assert "diagnosis" not in problem
+            assert problem["diagnosis"]["next"] == "Run `check`, which finds out more."
 
 
 async def test_where_nothing_is_wrong_it_says_ok_and_what_is_there(tmp_path: Path) -> None:
