@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from gateway import jsonrpc
 from gateway.errors import BackendError
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.jsonrpc import Raw
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result, fit_result
 from gateway.model import NO_RESULT, Binding, Outcome, ResultFit, Structure, Tool
+from gateway.telemetry.exchange_memory import ExchangeMemory
+from gateway.telemetry.record import RECORD, Record
 from tests.each import each
 
 MODERN: Final = ResultShape(structured=True, objects_only=False, blocks=BLOCKS_2025_06)
@@ -170,3 +173,23 @@ async def test_faults_questions_and_calls_without_a_result_stay() -> None:
     fit = ResultFit("$.a", ("b",), 256)
     for outcome in (Outcome(tool_with(fit), fault=BackendError("no" * 500)), Outcome(tool_with(fit), NO_RESULT)):
         assert await fit_result(outcome, fit) is outcome
+
+
+@each("many", [100, 10_000])
+async def test_the_small_members_of_an_object_with_many_stay(many: int) -> None:
+    kept, more = await shown({f"k{number}": "x" * 300 for number in range(many)} | {"total": many, "next": "abc"}, 4096)
+    assert (kept["total"], kept["next"]) == (many, "abc")
+    assert len(kept) > 10
+    assert more == f"{many + 2 - len(kept)} more members"
+    assert set(kept.values()) == {many, "abc", "x" * 300}
+
+
+async def test_the_memory_of_a_result_is_counted_on_the_event_loop() -> None:
+    """A counter that threads change would be wrong after a while, and its timers need the loop."""
+    room = HeldBytes(100 * 1024 * 1024)
+    room.add("", 50 * 1024 * 1024)
+    room.bytes = 0  # as hot paths do
+    RECORD.set(Record("r", memory=ExchangeMemory(room)))
+    kept, more = await shown(list(range(10_000)), 1024, raw=True)
+    assert (kept[:3], more) == ([0, 1, 2], f"{10_000 - len(kept)} more items")
+    assert room.bytes > 10_000
