@@ -167,7 +167,7 @@ class ToolSearch:
 
     async def rank(self, catalog: Catalog, query: str) -> list[Tool]:
         """Return all tools that match the query, the best first: the one that it names, then those with its words."""
-        ranked = (await self._index(catalog)).rank(query)
+        ranked = await (await self._index(catalog)).rank(query)
         named = catalog.by_name.get(query.strip())
         return [named, *(tool for tool in ranked if tool is not named)] if named else ranked
 
