@@ -121,24 +121,23 @@ async def fit_result(outcome: Outcome, fit: ResultFit) -> Outcome:
         return outcome
     if type(value) is Raw and not (fit.select or fit.fields) and len(value) <= (fit.most or 0):
         return outcome
-    has_room = type(value) is not Raw or RECORD.get().memory.take(value_cost(bytes(value)), is_text=True)
-    return await asyncio.to_thread(_fit, outcome, fit, has_room)  # a large one would hold up all others
+    if type(value) is Raw and not RECORD.get().memory.take(value_cost(bytes(value)), is_text=True):
+        value = str(value, "utf-8")  # there is no memory for its parts
+    return await asyncio.to_thread(_fit, outcome.tool, value, fit)  # a large one would hold up all others
 
 
-def _fit(outcome: Outcome, fit: ResultFit, has_room: bool) -> Outcome:
-    value = outcome.value
-    if type(value) is Raw:  # without the memory for its parts, it is a text
-        value = jsonrpc.decode(value) if has_room else str(value, "utf-8")
+def _fit(tool: Tool, value: Any, fit: ResultFit) -> Outcome:
+    value = jsonrpc.decode(value) if type(value) is Raw else value
     if fit.select and (found := parse_path(fit.select).find(value, 1)):
         value = found[0][1]
     if fit.fields:
         value = [_with_fields(one, fit) for one in value] if isinstance(value, list) else _with_fields(value, fit)
     if fit.most is None or len(value.encode() if isinstance(value, str) else jsonrpc.encode(value)) <= fit.most:
-        return Outcome(outcome.tool, value)
+        return Outcome(tool, value)
     missing = Counter[str]()
     if (shown := _cut(value, fit.most, missing)) is None:  # a number of many digits
         shown = _cut(jsonrpc.encode(value).decode(), fit.most, missing)
-    return Outcome(outcome.tool, Raw(jsonrpc.encode(shown)), more=_more(missing, outcome.tool))
+    return Outcome(tool, Raw(jsonrpc.encode(shown)), more=_more(missing, tool))
 
 
 def _with_fields(value: Any, fit: ResultFit) -> Any:

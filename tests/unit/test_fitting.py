@@ -189,7 +189,31 @@ async def test_the_memory_of_a_result_is_counted_on_the_event_loop() -> None:
     room = HeldBytes(100 * 1024 * 1024)
     room.add("", 50 * 1024 * 1024)
     room.bytes = 0  # as hot paths do
-    RECORD.set(Record("r", memory=ExchangeMemory(room)))
-    kept, more = await shown(list(range(10_000)), 1024, raw=True)
+    token = RECORD.set(Record("r", memory=ExchangeMemory(room)))
+    try:
+        kept, more = await shown(list(range(10_000)), 1024, raw=True)
+    finally:
+        RECORD.reset(token)
     assert (kept[:3], more) == ([0, 1, 2], f"{10_000 - len(kept)} more items")
     assert room.bytes > 10_000
+
+
+class NoRoom:
+    """Memory that is taken: a value cannot be decoded."""
+
+    def take(self, *_: Any, **__: Any) -> bool:
+        return False
+
+    def remove(self, *_: Any) -> None:
+        raise AssertionError("nothing was taken")
+
+
+async def test_without_memory_for_its_parts_a_result_is_cut_as_a_text() -> None:
+    record = Record("r", memory=ExchangeMemory(room=NoRoom()))
+    token = RECORD.set(record)
+    try:
+        kept, more = await shown(list(range(1000)), 256, raw=True)
+    finally:
+        RECORD.reset(token)
+    assert kept.startswith("[0,1,2")
+    assert more.endswith("more characters")

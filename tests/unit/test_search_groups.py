@@ -131,7 +131,7 @@ async def test_a_group_of_most_tools_and_one_of_few_are_none(models: Catalog) ->
 
 
 def in_place(catalog: Catalog) -> Catalog:
-    shown = ToolSearch().in_place(catalog, True)
+    shown = ToolSearch().in_place(catalog, True, catalog.service.title or "this service")
     assert shown is not None
     return shown
 
@@ -155,8 +155,8 @@ async def test_search_replaces_lists_of_more_tokens_than_the_knob_says(models: C
     search, least = ToolSearch(), size // 4
     assert search.replaces(models, SearchAbove(above=least - 1))
     assert not search.replaces(models, SearchAbove(above=least + 1))
-    assert search.in_place(models, SearchAbove(above=least + 1)) is None
-    assert search.in_place(models, False) is None
+    assert search.in_place(models, SearchAbove(above=least + 1), "this service") is None
+    assert search.in_place(models, False, "this service") is None
     assert search.replaces(models, SearchAbove(above=0))
 
 
