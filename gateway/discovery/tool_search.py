@@ -130,7 +130,8 @@ class ToolSearch:
             return knob
         key = catalog.digest, knob.above
         if key not in self._large:  # encoding ends where the size is known to be larger
-            texts = (f"{one.name}{one.description}{jsonrpc.encode(one.input_schema).decode()}" for one in catalog.tools)
+            shown = ((one, jsonrpc.encode(one.shown_input or one.input_schema).decode()) for one in catalog.tools)
+            texts = (f"{one.name}{one.description}{schema}" for one, schema in shown)
             self._large[key] = any(size > knob.above * 4 for size in accumulate(map(len, texts)))
         return self._large[key]
 
