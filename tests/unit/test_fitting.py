@@ -58,6 +58,11 @@ async def test_the_first_items_of_a_list_are_shown_and_the_others_are_counted() 
     assert await shown(items, 2048, "limit", "page_size", raw=True) == (kept, more)
 
 
+async def test_only_arguments_that_ask_for_less_are_named() -> None:
+    _, more = await shown(list(range(1000)), 256, "account", "stop", "discount", "itemCount", "page_size")
+    assert more.endswith("items: narrow with itemCount or page_size")
+
+
 async def test_of_an_object_the_large_list_is_cut_and_its_small_members_stay() -> None:
     value = {"total": 1000, "items": list(range(10_000)), "next": "abc", "other": ["x" * 100] * 100}
     kept, more = await shown(value, 4096)
