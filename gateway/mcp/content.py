@@ -109,7 +109,8 @@ _DEEPEST: Final = 24
 _BESIDE: Final = 512
 """Bytes for each member beyond those that fit whole."""
 _NARROWS: Final = re.compile(
-    r"(?:(?<![A-Za-z])|(?=[A-Z]))(?i:after|before|count|cursor|fields|filter|limit|max|offset|page|propert|query|rows|since|size|skip|start|top)"
+    r"(?:(?<![A-Za-z])|(?=[A-Z]))"  # the beginning of a word, as account has none
+    r"(?i:after|before|count|cursor|fields|filter|limit|max|offset|page|propert|query|rows|since|size|skip|start|top)"
 )
 _NAMED: Final = 3
 
