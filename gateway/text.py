@@ -13,6 +13,8 @@ _MARK: Final = "…"
 _SECRET_NAME: Final = re.compile(r"key|token|secret|auth|pass|pwd|credential|sig", re.IGNORECASE)
 _TOKEN: Final = re.compile(r"[\w~-]{20,}+")
 _DIGITS: Final = 3
+API_KEY: Final = re.compile(r"jmg_\w{40,}")
+"""An API key, wherever a client put it."""
 # C0 and C1 controls except tab and newline; soft hyphen, fillers, zero-width, line separators, bidirectional and
 # invisible operators; lone surrogates; two that are no characters; interlinear marks; the layout of hieroglyphs; tag
 # characters; variation selectors except the one that emoji need; and all others that Unicode does not display

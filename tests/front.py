@@ -20,6 +20,7 @@ from yarl import URL
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import load_settings
 from gateway.process.server import Server
+from gateway.service.mount import BuildContext
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings
 from gateway.store import ServerStore
@@ -192,7 +193,7 @@ def ground(url: str, *settings: str) -> list[str]:
 
 async def built(settings: ServiceSettings) -> Service:
     """A service with a store of its own, not started. Close it."""
-    return await Service.build(settings, await ServiceFiles.read(settings), MemoryStore(), (b"s" * 32,))
+    return await Service.build(settings, BuildContext(await ServiceFiles.read(settings), MemoryStore(), (b"s" * 32,)))
 
 
 @asynccontextmanager

@@ -31,18 +31,16 @@ async def replay(python: str = sys.executable, folder: Path | None = None) -> No
         ours = _with_ports_of(program.output)
         assert re.match(r"Open in a browser +http://127\.0\.0\.1:\d+/\n", program.output)
         for command, shown in commands:
-            printed = await _output_of(
-                "sh", "-c", ours(command).replace(".venv/bin/", ""), python=python, folder=folder
-            )
+            printed = await output_of("sh", "-c", ours(command).replace(".venv/bin/", ""), python=python, folder=folder)
             assert printed.strip() == ours(shown).strip(), (
                 f"{command}\nprints\n{printed}\nand the README shows\n{shown}"
             )
         for code, shown in clients:
-            printed = await _output_of(python, "-c", ours(code), python=python, folder=folder)
+            printed = await output_of(python, "-c", ours(code), python=python, folder=folder)
             assert printed == shown, f"the client prints\n{printed}\nand the README shows\n{shown}"
 
 
-async def _output_of(*command: str, python: str, folder: Path | None) -> str:
+async def output_of(*command: str, python: str, folder: Path | None = None) -> str:
     """Return what a command prints, its errors too. Programs beside ``python`` are found first."""
     process = await asyncio.create_subprocess_exec(
         *command,

@@ -142,6 +142,10 @@ class Access:
             visible = self._visible_catalogs[key] = replace(catalog, tools=tools)
         return visible
 
+    def listable_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
+        """Return what a caller may list of a catalog, also tools that it sees only with more scopes."""
+        return catalog
+
     def _may_see(self, caller: Caller, demand: Demand) -> bool:
         is_open, scopes = demand
         if caller.principal is None:

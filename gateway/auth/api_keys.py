@@ -9,7 +9,7 @@ import secrets
 import string
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Final
 
@@ -35,8 +35,9 @@ def new_key() -> str:
 
 
 def is_key(text: str) -> bool:
-    """Return whether a text is decided by the key file alone. It is never shown to an issuer or to the service."""
-    return text.startswith(PREFIX)
+    """Return whether a text is decided by the key file alone. It is never shown to an issuer or to the service, also
+    where the case was lost on its way."""
+    return text[: len(PREFIX)].lower() == PREFIX
 
 
 def digest_of(key: str) -> str:
@@ -53,7 +54,6 @@ class KeyRing:
         keys: Iterable[ApiKey] = (),
         implies: Mapping[str, Iterable[str]] | None = None,
         before: "KeyRing | None" = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         closed = scope_closure(implies or {})
         made = (_principal_of(key, closed) for key in keys)
@@ -61,7 +61,6 @@ class KeyRing:
         self._principals: dict[str, Principal] = {
             digest: known[digest] if known.get(digest) == principal else principal for digest, principal in made
         }
-        self._clock = clock
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KeyRing) and self._principals == other._principals
@@ -76,7 +75,7 @@ class KeyRing:
         principal = self._principals.get(digest_of(raw))
         if principal is None:
             raise InvalidToken("it is none of the keys of auth.keys.file, or it was revoked")
-        left = principal.expires - self._clock()
+        left = principal.expires - time.time()
         if left <= 0:
             raise InvalidToken("the key has expired", expired=True)
         return VerifiedToken(principal, None, min(_KEEP, left), lambda: True)

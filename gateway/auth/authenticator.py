@@ -9,6 +9,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Literal, NamedTuple
 
 import structlog
@@ -51,33 +52,28 @@ class PresentedToken(NamedTuple):
     address: str
 
 
+@dataclass(eq=False, repr=False)
 class Authenticator:
     """Find out who sends a request. ``clock`` is monotonic, ``wall`` is wall-clock seconds, by which tokens end."""
 
-    def __init__(
-        self,
-        verifier: Verifier,
-        *,
-        dpop: Literal["off", "accept", "require"] = "off",
-        proofs: ProofChecker | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
-        self._verifier = verifier
-        self._dpop = dpop
-        self._proofs = proofs
-        self._clock = clock
-        self._wall = wall
+    verifier: Verifier
+    _: KW_ONLY
+    dpop: Literal["off", "accept", "require"] = "off"
+    proofs: ProofChecker | None = None
+    clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self._verified_tokens: FIFOCache[str, tuple[VerifiedToken, float]] = FIFOCache(MAX_TOKENS)
-        self._failed_tokens: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
+        self._failed_tokens: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, self.clock)
         self._verifications = SingleFlight[bytes, VerifiedToken]()
-        self._refusal_sampler = Sampler(*_LOG_LIMIT, clock)
-        self._undecidable_sampler = Sampler(*_LOG_LIMIT, clock)
+        self._refusal_sampler = Sampler(*_LOG_LIMIT, self.clock)
+        self._undecidable_sampler = Sampler(*_LOG_LIMIT, self.clock)
 
     def known_principal(self, authorization: Sequence[str]) -> Principal | None:
         """Return the principal of a bearer token whose verification still holds, None where :meth:`authenticate` must
         decide. The query of the request must have no token."""
-        if len(authorization) != 1 or self._dpop == "require":
+        if len(authorization) != 1 or self.dpop == "require":
             return None
         value = authorization[0]
         # Its form was checked when it was first seen.
@@ -94,7 +90,7 @@ class Authenticator:
         if raw is None:
             return None
         verified = self._known_token(raw) or await self._verify_once(_digest(raw), raw, presented.address)
-        if scheme == "bearer" and self._dpop != "require" and verified.bound_key is None:
+        if scheme == "bearer" and self.dpop != "require" and verified.bound_key is None:
             return verified.principal
         await self._check_proof(scheme, verified, raw, presented)
         return verified.principal
@@ -105,10 +101,10 @@ class Authenticator:
             verified, until = self._verified_tokens[raw]
         except KeyError:
             return None
-        if until <= self._clock() or not verified.still_valid():
+        if until <= self.clock() or not verified.still_valid():
             return None
         # The monotonic clock stands still while a machine sleeps, and ignores that the wall clock was set.
-        return verified if self._wall() < verified.principal.expires + LEEWAY else None
+        return verified if self.wall() < verified.principal.expires + LEEWAY else None
 
     def missing_token_error(self) -> Unauthorized:
         """Return the error for a request that needs a token and has none."""
@@ -117,7 +113,7 @@ class Authenticator:
     @property
     def scheme(self) -> str:
         """Return the scheme that challenges ask for."""
-        return "DPoP" if self._dpop == "require" else "Bearer"
+        return "DPoP" if self.dpop == "require" else "Bearer"
 
     def _read_token(self, values: Sequence[str]) -> tuple[str, str | None]:
         """Return the scheme in lower case and the token, which is None where the scheme is another one than ours."""
@@ -125,7 +121,7 @@ class Authenticator:
             raise self._malformed("There is more than one Authorization header: send one")
         value = values[0]
         scheme = value.partition(" ")[0].lower()
-        if scheme != "bearer" and (scheme != "dpop" or self._dpop == "off"):
+        if scheme != "bearer" and (scheme != "dpop" or self.dpop == "off"):
             return scheme, None
         match = _CREDENTIALS.fullmatch(value)
         if match is None or len(value) > MAX_BYTES + 16:
@@ -154,11 +150,11 @@ class Authenticator:
 
     async def _verify(self, digest: bytes, raw: str) -> VerifiedToken:
         try:
-            verified = await self._verifier.verify_token(raw)
+            verified = await self.verifier.verify_token(raw)
         except InvalidToken as error:
             self._failed_tokens[digest] = error.with_traceback(None)  # whose frames would hold the raw token
             raise
-        self._verified_tokens[raw] = verified, self._clock() + verified.keep_for
+        self._verified_tokens[raw] = verified, self.clock() + verified.keep_for
         return verified
 
     async def _check_proof(self, scheme: str, verified: VerifiedToken, raw: str, presented: PresentedToken) -> None:
@@ -166,11 +162,11 @@ class Authenticator:
             if verified.bound_key is None:
                 raise InvalidToken("it is not bound to a key (no cnf.jkt), which DPoP requires")
             # A stolen token that is bound to a key must not pass as a bearer token (RFC 9449 §7.2).
-            if scheme != "dpop" or self._proofs is None:
+            if scheme != "dpop" or self.proofs is None:
                 raise InvalidToken("it is bound to a key, but was sent as a bearer token")
             if len(presented.proofs) != 1:
                 raise InvalidProof("the request does not have exactly one DPoP header")
-            await self._proofs.check_proof(
+            await self.proofs.check_proof(
                 presented.proofs[0], method=presented.method, path=presented.path, token=raw,
                 bound_to=verified.bound_key,
             )  # fmt: skip

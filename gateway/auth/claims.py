@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from gateway.auth.compact import InvalidToken
 from gateway.auth.presets import Preset, preset_of
+from gateway.jsonrpc import member_at
 from gateway.model import AccessToken, Principal
 from gateway.settings import Issuer, ResourceSettings
 
@@ -18,7 +19,7 @@ LEEWAY: Final = 30.0
 MAX_LIFETIME: Final = 86400.0
 """Seconds from iat to exp that a token may live. The issuers of the presets stay below it by default."""
 MAX_TOLD: Final = 1024
-"""Bytes of claims that a principal keeps for the service."""
+"""Bytes of claims that a principal keeps for one service."""
 _AS_IT_IS: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 
@@ -36,8 +37,8 @@ class IssuerPolicy:
     scope_prefix: str
     extra_audiences: bool
     implied_scopes: Mapping[str, frozenset[str]]
-    told_claims: tuple[str, ...] = ()
-    """Claims that the service is told, with dots for nested ones. Principals keep no others."""
+    told_claims: tuple[tuple[str, ...], ...] = ()
+    """Claims that each service is told, with dots for nested ones. Principals keep no others."""
 
 
 def issuer_policy(
@@ -46,7 +47,7 @@ def issuer_policy(
     *,
     extra_audiences: bool,
     implies: Mapping[str, Iterable[str]],
-    told_claims: tuple[str, ...] = (),
+    told_claims: tuple[tuple[str, ...], ...] = (),
 ) -> IssuerPolicy:
     """Return the policy for an issuer: its preset, with the settings of the operator applied."""
     preset = preset_of(issuer)
@@ -192,23 +193,17 @@ def _identifier(value: Any, claim: str) -> str:
     return value
 
 
-def claim_at(claims: Mapping[str, Any], path: Iterable[str]) -> Any:
-    """Return the value at a path of names, None where there is none."""
-    value: Any = claims
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
 def _told(policy: IssuerPolicy, claims: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the claims that the service is told. One beyond :data:`MAX_TOLD` bytes in all is as a missing one."""
-    told, room = dict[str, str](), MAX_TOLD
-    for name in policy.told_claims:
-        value = claim_at(claims, name.split("."))
-        parts = [header_text(part, ",") for part in value] if isinstance(value, list) else [header_text(value)]
-        text = ",".join(parts)
-        if all(parts) and 0 < len(text) <= room:
-            told[name], room = text, room - len(text)
+    """Return the claims that services are told. One beyond :data:`MAX_TOLD` bytes for a service is as a missing one."""
+    told = dict[str, str]()
+    for names in policy.told_claims:
+        room = MAX_TOLD
+        for name in names:
+            value = member_at(claims, name.split("."))
+            parts = [header_text(part, ",") for part in value] if isinstance(value, list) else [header_text(value)]
+            text = ",".join(parts)
+            if all(parts) and 0 < len(text) <= room:
+                told[name], room = text, room - len(text)
     return tuple(told.items())
 
 
@@ -228,7 +223,7 @@ def header_text(value: Any, separator: str = "") -> str:
 def _scopes(policy: IssuerPolicy, claims: Mapping[str, Any]) -> frozenset[str]:
     found: set[str] = set()
     for path in policy.scope_claims:
-        value = claim_at(claims, path)
+        value = member_at(claims, path)
         if isinstance(value, str):
             found.update(value.split(" "))
         elif isinstance(value, list):

@@ -37,7 +37,7 @@ MAX_STALE: Final = 86400.0
 """Seconds for which known keys serve while the issuer cannot be reached."""
 _KEYS, _METADATA = "keys", "metadata"
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})\b", re.IGNORECASE)
-_HEADERS: Final = {"Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
+HEADERS: Final = {"Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
 
 log = structlog.get_logger()
 
@@ -181,7 +181,7 @@ class IssuerKeys:
 
     async def _get_document(self, url: str) -> Answer:
         try:
-            answer = await self._outbound.request("GET", url, b"", _HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
+            answer = await self._outbound.request("GET", url, b"", HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
         except OutboundError as error:
             raise FetchFailed(f"{url}: {error}") from None
         if answer.status != 200:

@@ -6,16 +6,13 @@ from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
 from gateway import jsonrpc
+from gateway.auth.jwks import HEADERS
 from gateway.http_client.session import Outbound
 from gateway.settings.auth import ClientSecret
 
 MAX_BYTES: Final = 64 * 1024
 """The longest answer that is read."""
-_HEADERS: Final = {
-    "Content-Type": "application/x-www-form-urlencoded",
-    "Accept": "application/json",
-    "User-Agent": "jsonrpc-mcp-gateway",
-}
+_HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", **HEADERS}
 
 
 class OAuthClient:

@@ -93,15 +93,13 @@ def key_binding(claims: Mapping[str, Any]) -> str | None:
     return thumbprint
 
 
+@dataclass(frozen=True, slots=True)
 class Verifiers:
     """Choose by the token's outer form: the signature of a JWT is verified, the issuer of any other is asked."""
 
-    def __init__(
-        self, signature: Verifier | None, introspection: Verifier | None, introspected_issuers: frozenset[str]
-    ) -> None:
-        self._signature = signature
-        self._introspection = introspection
-        self._introspected_issuers = introspected_issuers
+    _signature: Verifier | None
+    _introspection: Verifier | None
+    _introspected_issuers: frozenset[str]
 
     async def verify_token(self, raw: str) -> VerifiedToken:
         if compact.has_jwt_form(raw):

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -11,13 +11,12 @@ from cachetools import LRUCache
 
 from gateway.backend.breaker import INTERVAL, Breaker
 from gateway.backend.queue import LISTING, FairQueue, NoTurn
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, ResendBudget
-from gateway.http_client.response import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
-from gateway.http_client.transport import Transport
+from gateway.backend.transport import Outgoing, Reply, Transport
+from gateway.http_client.response import DeadlinePassed, OutboundError, UnusableAnswer
 from gateway.telemetry.record import CANCELLED, RECORD
 
-_ANSWERS: Final = (AnswerTooLarge, BadHttp)
-"""Failures of exchanges that the service did answer."""
 _FAIR_SHARE: Final = 0.5
 """Part of the call's time that an exchange must have had, for its time-out to be the fault of the service and not of
 the queue."""
@@ -48,9 +47,7 @@ class CallAdmission:
         self._breaker = gate.breaker
         self._queue_timeout = queue_timeout
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], attempts: Attempts, *, max_bytes: int
-    ) -> Answer:
+    async def send(self, outgoing: Outgoing, attempts: Attempts, *, max_bytes: int) -> Reply:
         """Make one exchange of a call. Raise :class:`OutboundError`; before anything is sent, that is
         :class:`~gateway.backend.breaker.CircuitOpen`, :class:`~gateway.backend.queue.NoTurn` or
         :class:`~gateway.backend.queue.QueueFull`."""
@@ -76,10 +73,10 @@ class CallAdmission:
                 raise NoTurn("its time was over before its turn")
             sent_at, failure = time.perf_counter(), CANCELLED
             try:
-                answer = await self._transport.request("POST", url, body, headers, timeout=timeout, max_bytes=max_bytes)
+                reply = await self._transport.send(outgoing, timeout=timeout, max_bytes=max_bytes)
                 failure = ""
             except OutboundError as error:
-                failure, answered = "", isinstance(error, _ANSWERS)
+                failure, answered = "", isinstance(error, UnusableAnswer)
                 if answered:
                     self._breaker.succeed(tool)
                 elif timeout >= _FAIR_SHARE * attempts.timeout:
@@ -96,7 +93,7 @@ class CallAdmission:
             answered = True
             if not self._breaker.is_calm:
                 self._breaker.succeed(tool)
-            return answer
+            return reply
         finally:
             slot.free(answered=answered)
 
@@ -115,17 +112,17 @@ class ListingAdmission:
         """Return the transport for the listings of one caller."""
         return _ListingTransport(self, caller)
 
-    async def exchange(self, caller: str, send: Callable[[float], Awaitable[Answer]], timeout: float) -> Answer:
-        """Return the answer that ``send`` gets, within ``timeout`` seconds including the wait for a turn. Raise
+    async def exchange(self, caller: str, send: Callable[[float], Awaitable[Reply]], timeout: float) -> Reply:
+        """Return the reply that ``send`` gets, within ``timeout`` seconds including the wait for a turn. Raise
         :class:`OutboundError`."""
         deadline = time.monotonic() + timeout
         patience = min(timeout, SHORT) if caller in self._late and self._queue.listing_waits else timeout
         slot = await self._queue.take(caller, LISTING, timeout)
         answered = False
         try:
-            answer = await self._ask(send, min(patience, max(_LEAST_TIMEOUT, deadline - time.monotonic())))
+            reply = await self._ask(send, min(patience, max(_LEAST_TIMEOUT, deadline - time.monotonic())))
         except OutboundError as error:
-            if isinstance(error, _ANSWERS):
+            if isinstance(error, UnusableAnswer):
                 answered = True
                 self._breaker.succeed()
             elif isinstance(error, DeadlinePassed):
@@ -137,11 +134,11 @@ class ListingAdmission:
             answered = True
             self._late.pop(caller, None)
             self._breaker.succeed()
-            return answer
+            return reply
         finally:
             slot.free(answered=answered)
 
-    async def _ask(self, send: Callable[[float], Awaitable[Answer]], timeout: float) -> Answer:
+    async def _ask(self, send: Callable[[float], Awaitable[Reply]], timeout: float) -> Reply:
         """Ask once; while the breaker is open, ask again each second, also before the last question has ended. The
         connection of an earlier question may be dead although the service is back. The first answer counts. Without
         one, the end of the first question counts."""
@@ -172,13 +169,19 @@ class ListingAdmission:
 
 @dataclass(frozen=True, slots=True)
 class _ListingTransport:
-    """Implement :class:`~gateway.http_client.transport.Transport` for the listings of one caller."""
+    """Implement :class:`~gateway.backend.transport.Transport` for the listings of one caller."""
 
     admission: ListingAdmission
     caller: str
 
-    async def request(
-        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
-    ) -> Answer:
-        send = partial(self.admission.transport.request, method, url, body, headers, max_bytes=max_bytes)
+    @property
+    def has_documents(self) -> bool:
+        return self.admission.transport.has_documents
+
+    async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
+        send = partial(self.admission.transport.send, outgoing, max_bytes=max_bytes)
         return await self.admission.exchange(self.caller, lambda left: send(timeout=left), timeout)
+
+    async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
+        get = partial(self.admission.transport.get_document, url, parts, max_bytes=max_bytes)
+        return await self.admission.exchange(self.caller, lambda left: get(timeout=left), timeout)

@@ -1,8 +1,5 @@
-"""Send JSON-RPC calls to the backend.
+"""Send JSON-RPC calls to the backend, and say what came of them.
 
-Services disagree about everything around the message: the same error comes as HTTP 200, 400 or 500, with four
-content types or none. So the body is parsed first whenever it is JSON, and the status only counts where it is not. But
-a 429 or 503 that names a time to come again has not run the call, whatever error it holds.
 A call is sent once. :mod:`gateway.backend.resending` names the exceptions.
 """
 
@@ -10,11 +7,7 @@ import asyncio
 import itertools
 import math
 import random
-import re
-import time
-from calendar import timegm
 from collections.abc import Sequence
-from email.utils import parsedate
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -27,23 +20,19 @@ from gateway.backend.queue import NoTurn, QueueFull
 from gateway.backend.redaction import ErrorRedactor, redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason
+from gateway.backend.transport import Outgoing, Refusal, Reply
 from gateway.http_client import response
-from gateway.http_client.response import Answer, OutboundError
+from gateway.http_client.response import OutboundError
 from gateway.jsonrpc.bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
 from gateway.jsonrpc.response import ResponseError, parse_large_response, parse_response
 from gateway.model import NO_RESULT, MessageForm, Version
 from gateway.telemetry import tracing
 from gateway.telemetry.record import RECORD, REQUEST_ID
 
-HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
-"""Headers of every request to the backend."""
 _ONE: Final = Version.ONE
 _REFUSED: Final = "The backend refuses the credential that it was sent"
 NOT_JSON: Final = "The backend did not answer with JSON"
 UNQUOTED: Final = "; it does not quote the id: set backend.ids to integer"
-_BUSY_STATUSES: Final = (429, 503)
-MAX_RETRY_AFTER: Final = 300
-_SECONDS: Final = re.compile("[0-9]{1,9}")
 _RETRY_UNSENT: Final = 5
 """Seconds after which a caller may repeat a call that got no connection."""
 _PAUSE: Final = (0.05, 0.15)
@@ -55,13 +44,14 @@ _UNSENT: Final = "was not sent, so it is safe to repeat"
 _UNKNOWN: Final = "whether the call took effect is unknown"
 _NOT_IN_TIME: Final = f"No connection to the backend came free in time; the call {_UNSENT}"
 
-# The caller's error for each failure of the HTTP client. No text names the backend's host: a stranger may read it.
+# The caller's error for each failure of a transport. No text names the backend's host: a stranger may read it.
 _FAULTS: Final[dict[type[OutboundError], tuple[type[errors.ToolFault], str]]] = {
     response.ConnectFailed: (errors.BackendUnavailable, "The backend is unavailable"),
     response.NoConnection: (errors.BackendBusy, _NOT_IN_TIME),
     NoTurn: (errors.BackendBusy, _NOT_IN_TIME),
     QueueFull: (errors.BackendBusy, f"Too many calls wait for the backend; this one {_UNSENT}"),
     CircuitOpen: (errors.BackendBusy, f"{{}}; the call {_UNSENT}"),
+    response.NoRoomToSend: (errors.BackendBusy, f"The gateway holds too many answers; the call {_UNSENT}"),
     response.Interrupted: (errors.BackendUnavailable, f"The backend closed the connection; {_UNKNOWN}"),
     response.DeadlinePassed: (errors.BackendTimeout, f"The backend did not answer in time; {_UNKNOWN}"),
     response.NoRoom: (errors.BackendBusy, f"The gateway holds too many answers to read this one; {_UNKNOWN}"),
@@ -122,18 +112,18 @@ class BackendClient:
         # Some services echo an integer id as a string or null; a short string comes back as it went.
         id = None if is_notification else next(self._ids) if form.integer_ids else f"c{next(self._ids)}"
         while True:
-            url, body, headers = self._request(id, method, params, parts, endpoint, form.version)
+            outgoing = self._outgoing(id, method, params, parts, endpoint, form)
             try:
-                answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)
+                reply = await self._admission.send(outgoing, attempts, max_bytes=self._max_bytes)
                 break
             except OutboundError as error:
                 self._check_repeat(error, method, attempts)
             await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
-        if answer.status in parts.refusing_statuses:
+        if reply.refused is not None and reply.refused is Refusal.CREDENTIAL:
             _record().note_failure(errors.BackendUnauthorized.slug)
             raise errors.BackendUnauthorized(_REFUSED)
         try:
-            result = self._read(answer, id, method, parts, form.version, as_written and len(answer.body) > SMALL)
+            result = self._read(reply, id, method, parts, form.version, as_written and len(reply.body) > SMALL)
         except errors.ToolFault as fault:
             _record().note_failure(fault.slug)
             raise
@@ -141,39 +131,37 @@ class BackendClient:
         forms = self._secrets_in_results
         if not parts.callers_own:  # callers may see their own token
             forms += parts.secrets_in_results() if parts.written_secrets is None else parts.written_secrets
-        if forms and _contains_any(answer.body, forms):
-            return await self._redacted(result, answer.body, parts)
+        if forms and _contains_any(reply.body, forms):
+            return await self._redacted(result, reply.body, parts)
         return result
 
-    def _request(
+    def _outgoing(
         self,
         id: str | int | None,
         method: str,
         params: dict[str, Any] | list[Any] | None,
         parts: RequestParts,
         endpoint: str | None,
-        version: Version,
-    ) -> tuple[str, bytes, dict[str, str]]:
-        """Return the URL, the body and the headers of a call. The headers of the credential come last."""
-        url = self.url if endpoint is None else same_origin(self.url, endpoint)
-        if parts.query:
-            url = parts.url(url)
+        form: MessageForm,
+    ) -> Outgoing:
+        """Return the message of a call."""
+        url = None if endpoint is None else same_origin(self.url, endpoint)
         record = _record()
         headers = {REQUEST_ID: record.request_id} if record.request_id else {}
         if (traces := tracing.active) is not None:
-            headers |= traces.headers(record, method, url)
+            headers |= traces.headers(record, method, url or self.url)
         elif record.trace:
             headers |= record.trace
         if parts.headers:
-            headers |= parts.headers
+            headers |= parts.headers  # the last word
         if parts.params or parts.arguments:
             params = parts.complete_params(params)
         body = (
-            jsonrpc.request_bytes(id, method, params, version, **parts.message)
+            jsonrpc.request_bytes(id, method, params, form.version, **parts.message)
             if parts.message
-            else jsonrpc.request_bytes(id, method, params, version)
+            else jsonrpc.request_bytes(id, method, params, form.version)
         )
-        return url, body, headers
+        return Outgoing(id, body, parts, headers, url, form)
 
     async def _redacted(self, result: Any, body: bytes, parts: RequestParts) -> Any:
         if type(result) is jsonrpc.Raw:
@@ -194,68 +182,58 @@ class BackendClient:
             raise kind(message.format(error), retry_after=_retry_unsent(error)) from error
 
     def _read(
-        self, answer: Answer, id: str | int | None, method: str, parts: RequestParts, version: Version, as_written: bool
+        self, reply: Reply, id: str | int | None, method: str, parts: RequestParts, version: Version, as_written: bool
     ) -> Any:
         """Return the result in an answer, :data:`NO_RESULT` for a notification, which has no ``id``."""
-        if id is None and answer.status < 300 and not answer.body.strip():
+        if id is None and reply.is_success and not reply.body.strip():
             return NO_RESULT
         try:
-            bare = version is _ONE and answer.status < 300 and id is not None
-            if len(answer.body) > UNSCANNED:
-                _take_memory(len(answer.body), is_text=True)
+            bare = version is _ONE and reply.is_success and id is not None
+            if len(reply.body) > UNSCANNED:
+                _take_memory(len(reply.body), is_text=True)
             if as_written:
-                result, fault = parse_large_response(answer.body, id or "", bare=bare, take=_take_memory)
+                result, fault = parse_large_response(reply.body, id or "", bare=bare, take=_take_memory)
             else:
-                if len(answer.body) > UNSCANNED:
-                    _take_memory(value_cost(answer.body))
-                result, fault = parse_response(answer.body, id or "", bare=bare)
+                if len(reply.body) > UNSCANNED:
+                    _take_memory(value_cost(reply.body))
+                result, fault = parse_response(reply.body, id or "", bare=bare)
         except ValueError as error:
-            if id is None and answer.status < 300:
+            if id is None and reply.is_success:
                 return NO_RESULT
-            raise busy_fault(answer, method) or self._not_a_response(answer, id, method, str(error)) from None
+            raise busy_fault(reply, method) or self._not_a_response(reply, id, method, str(error)) from None
         if fault is not None:
             _record().note_failure(errors.BackendError.slug, fault.code or 0)
-            raise busy_fault(answer, method) or self._fault(fault, method, answer, parts)
+            raise busy_fault(reply, method) or self._fault(fault, method, reply, parts)
         return NO_RESULT if id is None else result
 
-    def _fault(self, fault: ResponseError, method: str, answer: Answer, parts: RequestParts) -> errors.ToolFault:
+    def _fault(self, fault: ResponseError, method: str, reply: Reply, parts: RequestParts) -> errors.ToolFault:
         text = self._redactor.error_text(fault, parts.secrets)
         service_error = self._redactor.service_error(fault, parts.secrets) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)
         if parts.refused_with(fault):
             return errors.BackendUnauthorized(_REFUSED)
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
-        if answer.status == 403 or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
+        if reply.refused is Refusal.CALLER or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
             return errors.BackendDenied(text, service_error=service_error)
         return (errors.ParamsRefused if fault.code in _REFUSALS else errors.BackendError)(
             text, service_error=service_error
         )
 
-    def _not_a_response(self, answer: Answer, id: str | int | None, method: str, violation: str) -> errors.ToolFault:
-        log.warning(
-            "backend answer unusable",
-            method=method,
-            status=answer.status,
-            content_type=answer.content_type,
-            reason=violation,
-        )
-        if answer.status == 403:
-            return errors.BackendDenied("The backend refuses this caller")
-        if answer.status == 503:
-            return errors.BackendBusy("The backend cannot serve now (HTTP 503)")
-        if answer.status >= 500:
-            return errors.BackendUnavailable(f"The backend failed (HTTP {answer.status})")
-        if 300 <= answer.status < 400:
-            return errors.BadBackendAnswer("The backend redirects, which is not followed")
-        if not answer.body.strip():
+    def _not_a_response(self, reply: Reply, id: str | int | None, method: str, violation: str) -> errors.ToolFault:
+        http = reply.http
+        seen = {} if http is None else {"status": http.status, "content_type": http.content_type}
+        log.warning("backend answer unusable", method=method, **seen, reason=violation)
+        if (failure := reply.failure()) is not None:
+            return failure
+        if not reply.body.strip():
             return errors.BadBackendAnswer("The backend's answer is empty")
         try:
-            jsonrpc.decode(answer.body)
+            jsonrpc.decode(reply.body)
         except ValueError:
-            return errors.BadBackendAnswer(NOT_JSON + UNQUOTED * echoes_unquoted(answer.body, id))
+            return errors.BadBackendAnswer(NOT_JSON + UNQUOTED * echoes_unquoted(reply.body, id))
         knob = (
             "; the operator can set backend.version where it is 1.0"
-            if answer.status == 200 and b'"jsonrpc"' not in answer.body
+            if reply.is_success and b'"jsonrpc"' not in reply.body
             else ""
         )
         return errors.BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
@@ -276,30 +254,16 @@ def _retry_unsent(error: OutboundError) -> int | None:
     """Seconds after which to repeat what was not sent."""
     if isinstance(error, CircuitOpen):
         return math.ceil(INTERVAL)
-    return _RETRY_UNSENT if isinstance(error, response.NoConnection | QueueFull) else None
+    return _RETRY_UNSENT if isinstance(error, response.NoConnection | response.NoRoomToSend | QueueFull) else None
 
 
-def busy_fault(answer: Answer, method: str) -> errors.BackendBusy | None:
-    """Return the error for an answer that says when to come again. None for all others."""
-    seconds = _retry_after(answer.headers.get("Retry-After", "")) if answer.status in _BUSY_STATUSES else None
-    if seconds is None:
+def busy_fault(reply: Reply, method: str) -> errors.BackendBusy | None:
+    """Return the error for a reply that says when to come again. None for all others."""
+    if (seconds := reply.retry_after) is None:
         return None
-    log.info("the backend is busy", method=method, status=answer.status, retry_after=seconds)
-    words = (
-        f"The backend is busy and did not run the call (HTTP {answer.status}); it is safe to repeat after {seconds} s"
-    )
+    log.info("the backend is busy", method=method, status=reply.http and reply.http.status, retry_after=seconds)
+    words = f"The backend is busy and did not run the call ({reply.label}); it is safe to repeat after {seconds} s"
     return errors.BackendBusy(words, retry_after=seconds)
-
-
-def _retry_after(text: str) -> int | None:
-    """Return the seconds that a Retry-After names (RFC 9110 §10.2.3), 0 for a date that is over. None where it cannot
-    be read, and for a wait beyond :data:`MAX_RETRY_AFTER`."""
-    try:
-        # An HTTP date is in GMT, whatever zone it names (§5.6.7).
-        seconds = int(text) if _SECONDS.fullmatch(text) else math.ceil(timegm(parsedate(text) or ()) - time.time())
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return max(0, seconds) if seconds <= MAX_RETRY_AFTER else None
 
 
 def same_origin(url: str, path: str) -> str:

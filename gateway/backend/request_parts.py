@@ -21,7 +21,8 @@ class RequestParts(Struct, eq=False):
 
     ``known_secrets`` are texts within them that no response may show. ``refusing_statuses`` are the HTTP statuses that
     mean that the backend does not accept these parts, ``refusing_errors`` the codes of errors, and texts in them.
-    ``callers_own`` says that it is the caller's own token, which the caller may see.
+    ``callers_own`` says that it is the caller's own token, which the caller may see. ``login`` is the number of the
+    login that gave them, where that belongs to the connection: another one may give the same parts.
     """
 
     headers: Mapping[str, str] = _NOTHING
@@ -33,6 +34,7 @@ class RequestParts(Struct, eq=False):
     refusing_statuses: frozenset[int] = _UNAUTHORIZED
     refusing_errors: tuple[int | str, ...] = ()
     callers_own: bool = False
+    login: int = 0
     _secrets: tuple[str, ...] | None = None
     written_secrets: tuple[bytes, ...] | None = None
 
@@ -41,7 +43,7 @@ class RequestParts(Struct, eq=False):
 
     def __eq__(self, other: object) -> bool:
         """Return whether a request with the other parts would be the same."""
-        names = ("headers", "query", "message", "params", "arguments", "callers_own")
+        names = ("headers", "query", "message", "params", "arguments", "callers_own", "login")
         same_type = isinstance(other, RequestParts)
         return same_type and all(getattr(self, name) == getattr(other, name) for name in names)
 

@@ -9,8 +9,9 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -22,13 +23,13 @@ from gateway import jsonrpc
 from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
+from gateway.backend.transport import Outgoing, Refusal, Reply, Transport
 from gateway.concurrency.turns import run_in_turns
-from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
-from gateway.http_client.transport import Transport
+from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.jsonrpc import Raw
 from gateway.jsonrpc.bounds import echoes_unquoted, memory_cost
 from gateway.jsonrpc.response import ResponseError, parse_decoded_response
-from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
+from gateway.model import NOT_ASKED, MessageForm, SourceAnswer, Version
 from gateway.settings import CustomListing
 from gateway.text import shorten
 
@@ -37,20 +38,14 @@ ALWAYS: Final = MessageForm(always_params=True)
 ONE: Final = MessageForm(Version.ONE, always_params=True)
 INTEGERS: Final = MessageForm(integer_ids=True)
 _ABOUT_FORM: Final = re.compile(r"\bparam|\bid\b", re.IGNORECASE)
-_STATUSES: Final = (400, 422, 500)
-"""Statuses with which services refuse a form."""
 _ID_DIGITS: Final = 12
 _EXCERPT: Final = 80
 _START: Final = 40
 """Characters of a broken answer that the operator sees."""
-_KEPT: Final = 4096
-"""Bytes of each answer that tell a login page from another page."""
 _REDACTED_BYTES: Final = 16 * 1024
 _SPACE: Final = b" \t\r\n"
 _MOST_ANSWERS: Final = 4
 """Sum of all answers about one listing, as a multiple of the largest one: each method may have one of its own."""
-_PROXY_STATUSES: Final = (502, 503, 504)
-"""Statuses with which a proxy says that there is no service behind it."""
 _PART: Final = 64 * 1024
 """Bytes that are decoded in one step."""
 _LEVELS: Final = 6
@@ -121,15 +116,19 @@ class BackendSource:
         self._reserved = 0
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
-        """POST a JSON-RPC call to ``listing_url`` or ``url``."""
+        """Send a JSON-RPC call to ``listing_url`` or ``url``."""
         answer, complains = await self._call_once(method, params, self.form)
         # The other forms are tried once: they cost questions, and a service that refuses all has another reason.
         others, self._others = (self._others, ()) if complains or answer.has_value else ((), self._others)
         for form in others if complains else ():
+            is_other = form.framing != self.form.framing
+            # Who waits for the end of a message is silent, and who cannot read one may end the connection.
+            if is_other is not answer.late and not answer.ended:
+                continue
             again, complains = await self._call_once(method, params, form)
             if not complains:
-                log.info("form of messages learned", **asdict(form))
-                self.form = form
+                self.form = replace(form, in_order=self.form.in_order)
+                log.info("form of messages learned", **asdict(self.form))
                 return again
         return answer
 
@@ -138,21 +137,28 @@ class BackendSource:
         if params is None and form.always_params:
             params = []
         # An id of the question's own, and the same each time: services echo it, and equal listings need equal digests.
-        digits = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()
+        asked = f"{method} {params!r} {replace(form, in_order=None)}"
+        digits = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
         id = int(digits[:7], 16) if form.integer_ids else f"q{digits[:_ID_DIGITS]}"
         body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
-        answer = await self._request(self.listing_url or self.url, body)
-        if isinstance(answer, SourceAnswer):
-            return answer, False
-        found, complains = await self._result_in(answer, id, form)
-        return replace(found, http=_facts(answer)), complains
+        is_socket = not self._transport.has_documents
+        form = replace(form, in_order=is_socket and self.form.in_order is not False)  # until an answer has an id
+        outgoing = Outgoing(id, body, self._parts, self._parts.headers, self.listing_url, form)
+        question = f"{self.listing_url or self.url} {body!r}"
+        reply = await self._ask(question, partial(self._transport.send, outgoing))
+        if isinstance(reply, SourceAnswer):
+            return reply, is_socket and (reply.late or reply.ended)
+        found, complains = await self._result_in(reply, id, form)
+        return replace(found, http=reply.http), complains
 
     async def get_document(self, url: str) -> SourceAnswer:
-        """GET a JSON document."""
-        answer = await self._request(url)
-        if isinstance(answer, SourceAnswer):
-            return answer
-        return replace(await self._document_in(answer), http=_facts(answer))
+        """GET a JSON document, where that is possible."""
+        if not self._transport.has_documents:
+            return NOT_ASKED
+        reply = await self._ask(f"{url} {b''!r}", partial(self._transport.get_document, url, self._parts))
+        if isinstance(reply, SourceAnswer):
+            return reply
+        return replace(await self._document_in(reply), http=reply.http)
 
     async def read_file(self, file: str) -> bytes:
         """Return the content of a local file. Raises :class:`OSError`."""
@@ -166,55 +172,57 @@ class BackendSource:
         self._answer_hash.append(digest.digest())
         self.size += len(answer)
 
-    async def _request(self, url: str, body: bytes = b"", *, again: bool = True) -> Answer | SourceAnswer:
-        """Return the HTTP answer, or a summary of why there is none. ``again`` allows one repetition."""
+    async def _ask(
+        self, question: str, send: Callable[..., Awaitable[Reply]], *, again: bool = True
+    ) -> Reply | SourceAnswer:
+        """Return what ``send`` brings, or a summary of why it brings nothing. ``again`` allows one repetition."""
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             return SourceAnswer("not asked, the time for the listing is over", away=True)
         if self.size >= _MOST_ANSWERS * self._max_bytes:
             return SourceAnswer(f"not asked, the answers for the listing have {self.size} bytes already")
         timeout = remaining if self.patience is None else min(remaining, self.patience)
-        headers, full_url = self._parts.headers, self._parts.url(url)
         try:
-            answer = await self._transport.request(
-                "POST" if body else "GET", full_url, body, headers, timeout=timeout, max_bytes=self._max_bytes
-            )
+            reply = await send(timeout=timeout, max_bytes=self._max_bytes)
         except ConnectFailed as error:
             return SourceAnswer(str(error), unreachable=True, away=True)
         except DeadlinePassed:
             return SourceAnswer(f"no answer within {round(timeout, 1):g} s", away=True, late=True)
         except Interrupted as error:  # a service may close a kept connection just as it is used again
-            return await self._request(url, body, again=False) if again else SourceAnswer(str(error), away=True)
+            if again:
+                return await self._ask(question, send, again=False)
+            return SourceAnswer(str(error), away=True, ended=True)
         except OutboundError as error:
             lacking = isinstance(error, NoConnection)
             return SourceAnswer(str(error), unreachable=lacking, away=lacking or isinstance(error, QueueFull))
-        if answer.status != 401 and answer.status in self._parts.refusing_statuses:  # of a 401 the body says more
-            return SourceAnswer(f"HTTP {answer.status}, the login has expired", denied=True, unauthorized=True)
-        cost = memory_cost(answer.body)
+        cost = memory_cost(reply.body)
         if not self._reserve(cost):
             return SourceAnswer("its answer was not read, since the gateway holds too much", away=True)
         self._reserved += cost
-        self._add_to_digest(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
-        return answer
+        self._add_to_digest(f"{question} {reply.label}", reply.body)
+        return reply
 
-    async def _result_in(self, answer: Answer, id: str | int, form: MessageForm) -> tuple[SourceAnswer, bool]:
+    async def _result_in(self, reply: Reply, id: str | int, form: MessageForm) -> tuple[SourceAnswer, bool]:
         try:
-            document = await self._decode_body(answer.body)
+            document = await self._decode_body(reply.body)
         except ValueError:
-            complains = answer.status in _STATUSES or echoes_unquoted(answer.body, id)
-            return _not_json(answer, self._secrets, str(id)), complains
+            complains = reply.blames_message or echoes_unquoted(reply.body, id)
+            return _not_json(reply, self._secrets, str(id)), complains
+        if form.in_order:
+            has_id = isinstance(document, dict) and document.get("id") is not None
+            self.form = replace(self.form, in_order=not has_id)
         try:
             # Before 1.0 is known, a bare value has to look like a listing: many services answer a bare text or
             # {"detail": "not found"} to any question, and from then on their errors would be taken for results.
             known = self.form.version is Version.ONE or _has_entries(document)
-            bare = form.version is Version.ONE and answer.status == 200 and known
+            bare = form.version is Version.ONE and reply.is_success and known
             result, fault = parse_decoded_response(document, id, bare=bare)
         except ValueError as error:
-            return _unusable_answer(answer, str(error)), answer.status in (200, *_STATUSES)
+            return reply.summary(str(error)), reply.is_success or reply.blames_message
         if fault is None:
             return SourceAnswer("a result", result, has_value=True), False
-        unauthorized = answer.status == 401 or self._parts.refused_with(fault)
-        denied = unauthorized or answer.status == 403
+        unauthorized = reply.refused is Refusal.CREDENTIAL or self._parts.refused_with(fault)
+        denied = unauthorized or reply.refused is Refusal.CALLER
         # Zabbix and others say only "Invalid params." there. Of an unknown method the data may be its name.
         data = fault.data if isinstance(fault.data, str) and fault.code != -32601 else ""
         said = shorten(redact_text(f"{fault.message} {data}".strip(), self._secrets), _EXCERPT)
@@ -223,13 +231,13 @@ class BackendSource:
         found = SourceAnswer(text, denied=denied, unauthorized=unauthorized, error=message)
         return found, not denied and _complains(fault)
 
-    async def _document_in(self, answer: Answer) -> SourceAnswer:
-        if answer.status != 200:
-            return _unusable_answer(answer)
+    async def _document_in(self, reply: Reply) -> SourceAnswer:
+        if not reply.is_success:
+            return reply.summary()
         try:
-            return SourceAnswer("a document", await self._decode_body(answer.body), has_value=True)
+            return SourceAnswer("a document", await self._decode_body(reply.body), has_value=True)
         except ValueError:
-            return _not_json(answer, self._secrets)
+            return _not_json(reply, self._secrets)
 
     async def _decode_body(self, raw: bytes) -> Any:
         """Return the decoded JSON without the credentials that it quotes. Raises :class:`ValueError`."""
@@ -240,17 +248,19 @@ class BackendSource:
         return value
 
 
-def _not_json(answer: Answer, secrets: Sequence[str], id: str = "") -> SourceAnswer:
-    """Return a summary of an answer that is not JSON. For broken JSON it names the position of the fault and the first
+def _not_json(reply: Reply, secrets: Sequence[str], id: str = "") -> SourceAnswer:
+    """Return a summary of a reply that is not JSON. For broken JSON it names the position of the fault and the first
     bytes, without the ``id`` of the question: they show most causes, such as a PHP warning before the JSON."""
-    claims_json = "json" in answer.content_type or answer.body.lstrip(_SPACE)[:1] in (b"{", b"[")
-    if not claims_json or not answer.body or answer.status in (401, 403):
-        return _unusable_answer(answer)
+    claims_json = (
+        reply.http is None or "json" in reply.http.content_type or reply.body.lstrip(_SPACE)[:1] in (b"{", b"[")
+    )
+    if not claims_json or not reply.body or reply.refused is not None:
+        return reply.summary()
     # Redact before the cut: half a secret would not be found.
-    start = redact_text(answer.body[:_REDACTED_BYTES].decode("utf-8", "surrogateescape"), secrets)
+    start = redact_text(reply.body[:_REDACTED_BYTES].decode("utf-8", "surrogateescape"), secrets)
     start = start.replace(id, "@") if id else start
     first = repr(start[:_START].encode("utf-8", "surrogateescape"))[2:-1]
-    return SourceAnswer(f"HTTP {answer.status}, broken JSON: {json_fault(answer.body)}; it begins with {first}")
+    return SourceAnswer(f"{reply.label}, broken JSON: {json_fault(reply.body)}; it begins with {first}")
 
 
 def _has_entries(document: Any) -> bool:
@@ -263,25 +273,6 @@ def _complains(fault: ResponseError) -> bool:
     """Return whether an error may be about the form of the message, rather than about the method."""
     words = f"{fault.message} {fault.data}"
     return fault.code in (-32600, -32700) or (fault.code != -32601 and _ABOUT_FORM.search(words) is not None)
-
-
-def _facts(answer: Answer) -> HttpFacts:
-    # A copy of the start: a slice of a large body must not keep it alive, and steps are kept with a failed view.
-    return HttpFacts(answer.status, answer.content_type, answer.headers, bytes(answer.body[:_KEPT]))
-
-
-def _unusable_answer(answer: Answer, violation: str = "") -> SourceAnswer:
-    if answer.status in (401, 403):
-        text = f"HTTP {answer.status}, access denied"
-        return SourceAnswer(text, denied=True, unauthorized=answer.status == 401)
-    what = answer.content_type or "no content type"
-    if 300 <= answer.status < 400:
-        what = "a redirect, which is not followed"
-    elif not answer.body:
-        what = "empty"
-    elif answer.status == 200 and violation:
-        what = f"no JSON-RPC response: {violation}"
-    return SourceAnswer(f"HTTP {answer.status}, {what}", away=answer.status in _PROXY_STATUSES)
 
 
 def decode_in_steps(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:

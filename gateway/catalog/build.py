@@ -5,7 +5,7 @@ Building yields to the event loop every few milliseconds, so that a large catalo
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cachetools import LRUCache
@@ -26,24 +26,24 @@ from gateway.settings import CatalogSettings, Params, ToolOverride
 _REMEDY: Final = "correct the entry in the backend's listing, or name it in catalog.exclude"
 
 
+@dataclass(eq=False, repr=False)
 class Builder:
     """Build catalogs. Equal tools of successive catalogs are one object, so that their cached digests stay.
     ``leading_params`` and ``named_arguments`` say that the credential stands before, or among, the params of calls."""
 
-    def __init__(
-        self, params: Params, validators: ValidatorCache, pins: Pins | None = None, *, leading_params: bool = False,
-        named_arguments: bool = False,
-    ) -> None:  # fmt: skip
-        self._params = params
-        self._of_credential = leading_params, named_arguments
-        self._validators = validators
-        self._pins = pins
-        self._tools: LRUCache[str, Tool] = LRUCache(20_000)
+    params: Params
+    validators: ValidatorCache
+    pins: Pins | None = None
+    leading_params: bool = False
+    named_arguments: bool = False
+    _tools: LRUCache[str, Tool] = field(init=False, default_factory=lambda: LRUCache(20_000))
 
     async def build_catalog(self, listing: Listing, settings: CatalogSettings) -> Catalog:
-        curation, pins, quarantined = Curation(settings), self._pins, list(listing.quarantined)
-        all_tools = settings.trust_annotations, listing.form, listing.by_position, *self._of_credential
-        policy = ToolPolicy(self._params, *all_tools, max_result=settings.results.max)
+        curation, pins, quarantined = Curation(settings), self.pins, list(listing.quarantined)
+        policy = ToolPolicy(
+            self.params, settings.trust_annotations, listing.form, listing.by_position, self.leading_params,
+            self.named_arguments, settings.results.max,
+        )  # fmt: skip
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         if pins is not None:  # an unreviewed method must not take the name of a reviewed one
             quarantined += [pins.unreviewed(method.name) for method in methods if not pins.admits(method.name)]
@@ -77,9 +77,9 @@ class Builder:
     ) -> Tool | QuarantinedMethod:
         """Return the tool, or an equal one of an earlier catalog."""
         try:
-            tool = build_tool(method, names, override, policy, self._validators)
-            if self._pins is not None and (drift := self._pins.drift(tool)) is not None:
-                return replace(drift, changes=changes_since(self._pins.by_method[tool.method], tool))
+            tool = build_tool(method, names, override, policy, self.validators)
+            if self.pins is not None and (drift := self.pins.drift(tool)) is not None:
+                return replace(drift, changes=changes_since(self.pins.by_method[tool.method], tool))
             return self._tools.setdefault(tool.digest, tool)
         except UnsoundSchema as error:
             return _quarantine(method, error)

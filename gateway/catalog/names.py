@@ -157,10 +157,6 @@ def _override_parameter(before: Parameter, argument: Argument) -> Parameter:
     return Parameter(before.name, schema, required, "" if described else before.description)
 
 
-def without_parameters(method: Method, hidden: Collection[str]) -> Method:
-    return replace(method, parameters=tuple(p for p in method.parameters or () if p.name not in hidden))
-
-
 def check_defaults(
     arguments: Mapping[str, Argument], schema: JsonObject, validators: ValidatorCache
 ) -> ArgumentDefaults:
@@ -186,8 +182,9 @@ def publish_names(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str
     """Return the schema with names as LLM APIs accept them, and the method's own name of each new one. Some listings
     have headings as names (``Transaction hash``), others special characters (``$filter``). A schema with rules for
     names, or with a reference that may name properties, stays: renaming would change its meaning."""
-    names = {name: name for name in _names(schema)}
-    if all(map(_RULE.accepts, names)) or _is_opaque(schema):
+    parts = [*_same_object_schemas(schema)]
+    names = {name: name for part in parts for name in part.get("properties") or ()}
+    if all(map(_RULE.accepts, names)) or any(keyword in part for part in parts for keyword in _OPAQUE):
         return schema, {}
     # Accepted names stay; the others are sorted, so that the order of the listing does not matter.
     published = unique(sorted(names, key=lambda name: (not _RULE.accepts(name), name)), names, _RULE)
@@ -201,15 +198,6 @@ def _same_object_schemas(schema: Mapping[str, Any]) -> Iterable[Mapping[str, Any
     yield schema
     for part in in_place(schema):
         yield from _same_object_schemas(part)
-
-
-def _names(schema: Mapping[str, Any]) -> Iterable[str]:
-    for part in _same_object_schemas(schema):
-        yield from part.get("properties") or ()
-
-
-def _is_opaque(schema: Mapping[str, Any]) -> bool:
-    return any(keyword in part for part in _same_object_schemas(schema) for keyword in _OPAQUE)
 
 
 def _rename_properties(schema: Any, rename: Callable[[str], str]) -> Any:

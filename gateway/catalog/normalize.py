@@ -64,18 +64,18 @@ def build_tool(
     defaults = names.check_defaults(override.arguments, whole, validators)
     shown = whole
     if defaults.fixed:
-        shown = texts.clean_schema_texts(_input_schema(names.without_parameters(method, defaults.fixed), structure))
+        visible = tuple(p for p in method.parameters or () if p.name not in defaults.fixed)
+        shown = texts.clean_schema_texts(_input_schema(replace(method, parameters=visible), structure))
     inputs, renamed = _publish_input(shown, _is_closed(method, structure), validators)
     output, note = _output_schema(method, override, validators)
     published_output = None if output is None else texts.remove_hidden_characters(output, results=True)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
-    name = tool_names[NameStyle.MCP]
     return Tool(
-        name=name,
+        name=tool_names[NameStyle.MCP],
         names=tool_names,
         method=method.name,
-        title=texts.clean_title(method.title),
-        description=_description(method, name),
+        title=texts.trim_excerpt(method.title, texts.MAX_TITLE),
+        description=_description(method, tool_names[NameStyle.MCP]),
         **inputs,
         output_schema=published_output,
         output_check=None if published_output is output else output,
@@ -183,7 +183,9 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     if method.input_schema is not None:
         return object_schema(method.input_schema)
     if method.parameters is None:
-        return {"type": "object"} if structure in _NAMED else _spread_schema(structure)
+        if structure in _NAMED:
+            return {"type": "object"}
+        return {"type": "object", "properties": {SPREAD: _UNKNOWN if structure is Structure.UNKNOWN else _POSITIONAL}}
     bundler = Bundler(method.root)
     properties: dict[str, Any] = {}
     for parameter in method.parameters:
@@ -199,11 +201,6 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     if required:
         whole["required"] = required
     return bundler.finish(whole)
-
-
-def _spread_schema(structure: Structure) -> dict[str, Any]:
-    """Return the schema of one argument, for a method whose parameters are unknown."""
-    return {"type": "object", "properties": {SPREAD: _UNKNOWN if structure is Structure.UNKNOWN else _POSITIONAL}}
 
 
 def _is_closed(method: Method, structure: Structure) -> bool:
@@ -272,7 +269,8 @@ def _auth_level(annotations: Mapping[str, Any]) -> str:
 
 
 def _description(method: Method, name: str) -> str:
-    text = texts.trim_excerpt(method.description, texts.MAX_DESCRIPTION) or texts.clean_title(method.title) or name
+    title = texts.trim_excerpt(method.title, texts.MAX_TITLE)
+    text = texts.trim_excerpt(method.description, texts.MAX_DESCRIPTION) or title or name
     return truncate(f"{text}\n\nDeprecated." if method.deprecated else text, texts.MAX_DESCRIPTION)
 
 

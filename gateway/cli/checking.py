@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import click
@@ -100,10 +101,6 @@ async def check(
 async def _check(settings: ResourceSettings, token: str | None, warnings: list[str], say: Say) -> Checked:
     checked = Checked(settings, warnings)
 
-    async def report_auth(service: Resource) -> None:
-        checked.service = service
-        await _report_auth(checked, service, say)
-
     async def keep(service: Resource, caller: Caller, catalog: Catalog) -> Catalog:
         checked.catalog, checked.principal = catalog, caller.principal
         if caller.principal is not None and caller.token is None:
@@ -113,7 +110,7 @@ async def _check(settings: ResourceSettings, token: str | None, warnings: list[s
         return catalog
 
     try:
-        catalog: Catalog = await contact(settings, keep, token, report_auth)
+        catalog: Catalog = await contact(settings, keep, token, partial(_report_auth, checked, say))
     except ContactFailed as failure:
         checked.failure, checked.token = failure, failure.token
         return checked if failure.diagnosis != NEEDS_TOKEN else _without_token(checked, say)
@@ -160,14 +157,27 @@ def _without_token(checked: Checked, say: Say) -> Checked:
 def json_of(checked: Checked) -> dict[str, Any]:
     """Return the JSON of one service. docs/checking.md describes every member: change both."""
     settings, catalog, failure = checked.settings, checked.catalog, checked.failure
+    names = NameStyle(settings.catalog.names)
     return {
         "name": settings.name or None, "path": f"{settings.mount}/mcp", "exit_code": checked.code,
         "backend": masked_url(settings.backend.url) if isinstance(settings, ServiceSettings) else None,
-        "auth": {"mode": settings.auth.mode, "issuers": [_issuer_json(*one) for one in checked.issuers],
-                 "resource": settings.resource if settings.auth.traits.needs_metadata else None},
+        "auth": {
+            "mode": settings.auth.mode,
+            "issuers": [
+                {"issuer": policy.issuer.issuer, "preset": policy.preset.name, "audiences": sorted(policy.audiences),
+                 "fault": found.fault or None}
+                for policy, found in checked.issuers
+            ],
+            "resource": settings.resource if settings.auth.traits.needs_metadata else None,
+        },
         "token": _token_json(checked),
         "dialect": None if catalog is None else catalog.dialect,
-        "tools": [] if catalog is None else _tools_json(catalog, NameStyle(settings.catalog.names)),
+        "tools": [] if catalog is None else [
+            {"name": tool.name_for(names), "method": tool.method,
+             "arguments": [*tool.input_schema.get("properties", {})],
+             "required": [*tool.input_schema.get("required", ())]}
+            for tool in catalog.tools
+        ],
         "quarantined": [] if catalog is None else [
             {"method": method.name, "reason": method.reason, "remedy": method.remedy, "pointer": method.pointer}
             for method in catalog.quarantined
@@ -176,19 +186,6 @@ def json_of(checked: Checked) -> dict[str, Any]:
         "advice": checked.advice,
         "remarks": checked.warnings, "failure": None if failure is None else _failure_json(failure),
     }  # fmt: skip
-
-
-def _issuer_json(policy: IssuerPolicy, found: IssuerFinding) -> dict[str, Any]:
-    of_policy = {"preset": policy.preset.name, "audiences": sorted(policy.audiences)}
-    return {"issuer": policy.issuer.issuer, **of_policy, "fault": found.fault or None}
-
-
-def _tools_json(catalog: Catalog, names: NameStyle) -> list[dict[str, Any]]:
-    return [
-        {"name": tool.name_for(names), "method": tool.method,
-         "arguments": [*tool.input_schema.get("properties", {})], "required": [*tool.input_schema.get("required", ())]}
-        for tool in catalog.tools
-    ]  # fmt: skip
 
 
 def _token_json(checked: Checked) -> dict[str, Any] | None:
@@ -213,9 +210,9 @@ def _failure_json(failure: ContactFailed) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def _report_auth(checked: Checked, service: Resource, say: Say) -> None:
+async def _report_auth(checked: Checked, say: Say, service: Resource) -> None:
     """Report on authentication, and keep what was found. Contacts each issuer."""
-    settings = service.settings
+    checked.service, settings = service, service.settings
     auth = settings.auth
     if not auth.traits.authenticates:
         say("auth         off: every client that reaches the port may list and call")

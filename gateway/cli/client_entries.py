@@ -30,13 +30,14 @@ def change_entry(client: Client, file: Path, name: str, entry: Entry | None, own
             text = "{}\n"
         old = _old_entry(client, (tomllib.loads if client.is_toml else read_jsonc)(text), name)
         gone = (*_HOW, "oauth", "auth") if "command" in (entry or {}) else _HOW
-        kept = {key: value for key, value in (old or {}).items() if key not in gone}
+        had = old or {}
+        kept = {key: value for key, value in had.items() if key not in gone}
         wanted = None if entry is None else {**kept, **entry}
         if wanted == old:
             return False
         if old is not None and not owns(old):
             raise NotAdded(f"it has an entry {name} that is not this program's: choose another name with --entry")
-        changed = (_with_toml if client.is_toml else _with_json)(text, (client.section, name), wanted, old)
+        changed = (_with_toml if client.is_toml else _with_json)(text, (client.section, name), wanted, had)
     except (RecursionError, NotJson, TOMLKitError, ValueError) as error:
         reason = {UnicodeDecodeError: "it is not UTF-8", RecursionError: "it nests too deeply"}.get(type(error), error)
         raise NotAdded(f"{file} cannot be parsed: {reason}") from None
@@ -78,10 +79,9 @@ def _old_entry(client: Client, tree: Any, name: str) -> Entry | None:
     return old
 
 
-def _with_json(text: str, path: tuple[str, str], entry: Entry | None, old: Entry | None) -> str:
+def _with_json(text: str, path: tuple[str, str], entry: Entry | None, old: Entry) -> str:
     if entry is None:
         return without_member(text, path)
-    old = old or {}
     for key in sorted(old.keys() - entry.keys()):
         text = without_member(text, (*path, key))
     for key, value in entry.items():
@@ -90,7 +90,7 @@ def _with_json(text: str, path: tuple[str, str], entry: Entry | None, old: Entry
     return text
 
 
-def _with_toml(text: str, path: tuple[str, str], entry: Entry | None, old: Entry | None) -> str:
+def _with_toml(text: str, path: tuple[str, str], entry: Entry | None, old: Entry) -> str:
     document, wanted, (group, name) = tomlkit.parse(text), tomllib.loads(text), path
     wanted.setdefault(group, {})[name] = entry
     section: Any = document.setdefault(group, tomlkit.table(is_super_table=True))
@@ -99,11 +99,11 @@ def _with_toml(text: str, path: tuple[str, str], entry: Entry | None, old: Entry
         if not wanted[group]:
             del document[group], wanted[group]
     else:
-        if old is None:
+        if name not in section:
             section[name] = tomlkit.inline_table() if isinstance(section, InlineTable) else tomlkit.table()
-        for key in sorted((old or {}).keys() - entry.keys()):
+        for key in sorted(old.keys() - entry.keys()):
             del section[name][key]
-        section[name].update({key: value for key, value in entry.items() if (old or {}).get(key) != value})
+        section[name].update({key: value for key, value in entry.items() if old.get(key) != value})
     changed = tomlkit.dumps(document)
     if tomllib.loads(changed) != wanted:
         raise NotJson("it has a form that cannot be edited safely")

@@ -19,6 +19,7 @@ from gateway.cli.demo import run as run_demo
 from gateway.cli.methods_file import render_methods
 from gateway.cli.options import FAILED, UNUSABLE, configured, fail, run, with_one_service, with_service, with_token
 from gateway.config.source import ConfigError, load_settings
+from gateway.mcp.modern import PROJECTOR
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Structure, Tool
 from gateway.service.resource import Resource
 from gateway.service.service import Service
@@ -94,7 +95,8 @@ def tools(
     catalog = _with_catalog(service, _return_catalog, token)
     name_style = NameStyle(service.catalog.names)
     if as_json:
-        return click.echo(report.tools_json(catalog, name_style))
+        projector = PROJECTOR.with_name_style(name_style)
+        return click.echo(jsonrpc.pretty({"tools": [projector.project(tool) for tool in catalog.tools]}))
     return report.show_tools(catalog, name_style)
 
 
@@ -263,14 +265,8 @@ def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str | None) -> dict[st
         if not separator:
             fail(UNUSABLE, f"--arg {pair}: must be NAME=VALUE")
         schema = tool.input_schema.get("properties", {}).get(name, {})
-        arguments[name] = _parse_value(name, text, schema.get("type"))
+        try:
+            arguments[name] = text if schema.get("type") == "string" else yaml.safe_load(text)
+        except yaml.YAMLError:
+            fail(UNUSABLE, f"--arg {name}: the value is neither plain text nor JSON; use --args with one JSON object")
     return arguments
-
-
-def _parse_value(name: str, text: str, kind: Any) -> Any:
-    if kind == "string":
-        return text
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        fail(UNUSABLE, f"--arg {name}: the value is neither plain text nor JSON; use --args with one JSON object")

@@ -43,13 +43,12 @@ def show(source: ConfigSource, origin: bool, **_: Any) -> None:
 @config.command()
 @click.argument("new", type=FILE)
 @configured
-@click.pass_context
-def diff(context: click.Context, /, settings: Settings, source: ConfigSource, new: Path, **_: Any) -> None:
+@click.pass_obj
+def diff(given: Given, /, settings: Settings, source: ConfigSource, new: Path, **_: Any) -> None:
     """Print what a reload of the file NEW in place of the configuration would change, and what needs a restart.
 
     Ends with 1 where anything differs, with 2 where NEW cannot be used.
     """
-    given: Given = context.obj
     try:
         other = ConfigSource(new, given.overrides).load_settings()
     except ConfigError as error:

@@ -17,7 +17,7 @@ from gateway.settings.paths import as_written, element_of, model_of
 _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _ID: Final = "urn:jsonrpc-mcp-gateway:gateway.schema.json"
 _MODES: Final = (Credentials.model_fields["mode"], ListingCredentials.model_fields["mode"])
-_EXCLUDING: Final = {  # what the file has as comments, with an example
+_EXCLUDING: Final = {  # what the file has as comments, with an example: `backend` below excludes `services`
     "services": [f"{name}: {{backend: {{url: https://{name}.example.com/jsonrpc}}}}" for name in ("crm", "shop")],
     "groups": ["all: {services: [crm, shop]}"],
 }
@@ -83,15 +83,11 @@ def _yaml() -> str:
         *(f"# {line}" for line in RELOAD),
     ]
     for name, field in Settings.model_fields.items():
-        lines += ["", *_section(name, field, "", name)] if name not in _EXCLUDING else ["", *_several(name, field)]
+        if name in _EXCLUDING:
+            lines += ["", f"# {field.description}", f"# {name}:", *(f"#   {line}" for line in _EXCLUDING[name])]
+        else:
+            lines += ["", *_section(name, field, "", name)]
     return "\n".join(lines) + "\n"
-
-
-def _several(name: str, field: FieldInfo) -> Iterator[str]:
-    """Yield an example as comments: ``services`` and the ``backend`` below exclude each other."""
-    yield f"# {field.description}"
-    yield f"# {name}:"
-    yield from (f"#   {line}" for line in _EXCLUDING[name])
 
 
 def _section(name: str, field: FieldInfo, indent: str, path: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from gateway.auth.compact import InvalidToken, Undecidable
-from gateway.backend.client import HEADERS
+from gateway.backend.http import HEADERS
 from gateway.cli import report
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
 from gateway.config.service_files import ServiceFiles, backend_tls
@@ -14,11 +14,11 @@ from gateway.diagnosis.access import TokenReport
 from gateway.diagnosis.no_listing import NEEDS_TOKEN, diagnose
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Trouble
 from gateway.errors import CatalogUnavailable, GatewayError, Unauthorized, UnknownTool
-from gateway.http_client.transport import open_transport
+from gateway.http_client.choice import open_client
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.service.group import build_alone
-from gateway.service.mount import Mount
+from gateway.service.mount import BuildContext, Mount
 from gateway.service.resource import Resource
 from gateway.service.service import Service
 from gateway.settings import CustomListing, ResourceSettings
@@ -44,8 +44,7 @@ class ContactFailed(Exception):
 async def contact(
     settings: ResourceSettings, work: Work, token: str | None = None, first: Preparation | None = None
 ) -> Any:
-    """Return what ``work``, after ``first``, makes of what the token's bearer sees of a service or a group. Raises
-    :class:`ContactFailed`."""
+    """Return what ``work``, after ``first``, makes of what the token's bearer sees. Raises :class:`ContactFailed`."""
     try:
         with report.progress(", ".join(service.backend.url for service in settings.services)) as note:
             built = await build_alone(settings, Mount(), note)
@@ -118,7 +117,7 @@ async def _diagnose(service: Resource, caller: Caller, failure: BaseException | 
         listing = settings.backend.listing.model_copy(update={"dialect": "auto", "custom": CustomListing()})
         backend = settings.backend.model_copy(update={"listing": listing})
         files = await ServiceFiles.read(settings)
-        other = await Service.build(replace(settings, backend=backend), files, MemoryStore(), ())
+        other = await Service.build(replace(settings, backend=backend), BuildContext(files, MemoryStore()))
         try:
             return await other.reader.fetch_listing(caller)
         finally:
@@ -126,7 +125,7 @@ async def _diagnose(service: Resource, caller: Caller, failure: BaseException | 
 
     # Not the client of calls, which may answer challenges.
     tls = backend_tls(settings)
-    outbound = open_transport(settings, tls, HEADERS, lambda _: True, digest=False)
+    outbound = open_client(settings, tls, HEADERS, lambda _: True, digest=False)
     try:
         found = await diagnose(trouble, Elsewhere(outbound, tls, probe_listing))
     finally:

@@ -129,12 +129,13 @@ class _Parser:
         if depth > _MAX_DEPTH:
             raise self._fault("it nests too deeply")
         self._skip()
-        start, mark = self._place, self._text[self._place : self._place + 1]
-        if mark in ("{", "["):
-            self._place += 1
-            found = self._object(start, depth) if mark == "{" else self._array(start, depth)
+        found = _Value(None, self._place)
+        if self._take("{"):
+            self._read_members(found, depth)
+        elif self._take("["):
+            found.value = [self._value(depth + 1).value for _ in self._entries(found, "]")]
         else:
-            found = _Value(self._scalar(), start)
+            found.value = self._scalar()
         found.end = self._place
         return found
 
@@ -147,8 +148,8 @@ class _Parser:
             yield
             more = found.has_last_comma = self._take(",")
 
-    def _object(self, start: int, depth: int) -> _Value:
-        found = _Value({}, start)
+    def _read_members(self, found: _Value, depth: int) -> None:
+        found.value = {}
         for _ in self._entries(found, "}"):
             name = self._scalar()
             if not isinstance(name, str):
@@ -159,13 +160,6 @@ class _Parser:
                 raise self._fault("a colon is missing")
             found.members[name] = self._value(depth + 1)
             found.value[name] = found.members[name].value
-        return found
-
-    def _array(self, start: int, depth: int) -> _Value:
-        found = _Value([], start)
-        for _ in self._entries(found, "]"):
-            found.value.append(self._value(depth + 1).value)
-        return found
 
     def _scalar(self) -> Any:
         match = _SCALAR.match(self._text, self._place)

@@ -74,10 +74,9 @@ def _yaml(entry: dict[str, Any]) -> str:
 
 def _entry(method: Method, *, by_position: bool) -> tuple[dict[str, Any], list[str]]:
     """Return the entry of a method, and what a person should add."""
-    entry: dict[str, Any] = {}
-    missing = []
     texts = {"title": method.title, "description": method.description}
-    entry |= {member: text for member, text in texts.items() if text}
+    entry: dict[str, Any] = {member: text for member, text in texts.items() if text}
+    missing = []
     if not method.description:
         missing.append("description: what it does, for a model to choose by")
     structure = method.structure

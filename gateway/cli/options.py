@@ -24,6 +24,7 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
 FAILED: Final = 1
 UNUSABLE: Final = 2
 NO_LISTING: Final = 3
+_URL: Final = re.compile(r"[^/]*://|unix(?:\+http)?:")
 _HOST: Final = re.compile(r"[\w.-]+(?::\d+(?:/|$)|/)")
 _FILE: Final = "gateway.yaml"
 _FILE_VARIABLE: Final = "GATEWAY_CONFIG"
@@ -123,11 +124,11 @@ def _in_this_folder() -> Path | None:
 def _check_url(context: click.Context, url: str | None, arguments: dict[str, Any]) -> str | None:
     """Return the argument URL. Another first word is the argument TOOL, or raises :class:`click.UsageError`."""
     if arguments.get("tool", "") is None:
-        if url is None or "://" in url:
+        if url is None or _URL.match(url):
             hint = f"`tools {url or ''}` lists them."
             raise click.MissingParameter(hint, context, param_hint="'TOOL'", param_type="argument")
         url, arguments["tool"] = None, url
-    if url is not None and "://" not in url:
+    if url is not None and not _URL.match(url):
         others = "a file is --config FILE, a knob --set section.knob=value"
         others += ", a tool stands last" if "tool" in arguments else ""
         meant = f", http://{url}" if _HOST.match(url) else ""

@@ -12,13 +12,11 @@ from typing import Any, Final
 
 import click
 
-from gateway import jsonrpc
 from gateway.catalog.curation import lacks_description, list_some
 from gateway.catalog.diff import CatalogDiff
 from gateway.cli import COMMAND
 from gateway.cli.options import Given, program
 from gateway.listing.dialect import Step
-from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog, NameStyle, Tool
 from gateway.process.parent import DIVIDED, OF_EACH
 from gateway.settings import ResourceSettings, ServiceSettings, Settings
@@ -113,11 +111,6 @@ def arguments_of(tool: Tool) -> str:
     """Return the names of a tool's arguments, optional ones in brackets."""
     required = tool.input_schema.get("required", ())
     return ", ".join(name if name in required else f"[{name}]" for name in tool.input_schema.get("properties", {}))
-
-
-def tools_json(catalog: Catalog, name_style: NameStyle) -> str:
-    projector = PROJECTOR.with_name_style(name_style)
-    return jsonrpc.pretty({"tools": [projector.project(tool) for tool in catalog.tools]})
 
 
 def differences(found: CatalogDiff) -> Iterator[str]:

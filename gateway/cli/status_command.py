@@ -13,7 +13,7 @@ import click
 from gateway.cli.health_command import NoAdminPort, admin_url, ask
 from gateway.cli.options import FAILED, fail
 from gateway.config.strict_yaml import read_yaml
-from gateway.telemetry.figures import Samples, ServiceFigures, one_value, read_samples, service_figures
+from gateway.telemetry.figures import Samples, ServiceFigures, read_samples, service_figures
 from gateway.text import printable
 
 _INTERVAL: Final = 2.0
@@ -53,9 +53,6 @@ def status(url: str | None, file: Path | None, watch: bool, as_json: bool) -> No
         fail(FAILED, str(error))
     except KeyboardInterrupt:
         return
-
-
-_STARTED: Final = "mcp_gateway_start_time_seconds"
 
 
 def _configured(file: Path | None) -> str:
@@ -124,7 +121,7 @@ def _page(
 
 
 def _process_words(state: Mapping[str, Any], samples: Samples) -> Iterator[str]:
-    available = one_value(samples, "mcp_gateway_store_available")
+    available = samples.get(("mcp_gateway_store_available", ()))
     workers = [process for process in state["processes"] if process["worker"]]
     yield f"store {'unavailable' if available == 0 else 'available'}"
     if workers:
@@ -133,7 +130,7 @@ def _process_words(state: Mapping[str, Any], samples: Samples) -> Iterator[str]:
     for what in ("calls", "streams"):
         yield f"{what} {sum(one.get(what, 0) for one in under_way)}"
     for words, name in (("connections", "connections_open"), ("log lines lost", "log_lines_lost_total")):
-        value = one_value(samples, f"mcp_gateway_{name}")
+        value = samples.get((f"mcp_gateway_{name}", ()))
         if value is not None:
             yield f"{words} {value:.0f}"
 
@@ -169,7 +166,7 @@ def _problems(state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _uptime(samples: Samples) -> float:
-    started = one_value(samples, _STARTED)
+    started = samples.get(("mcp_gateway_start_time_seconds", ()))
     return time.time() - started if started else 0.0
 
 

@@ -147,19 +147,16 @@ class Conversation:
         reply = await self._endpoint.answer(self._request(caller), value)
         if isinstance(reply, McpReply) and isinstance(reply.error, SessionNotFound) and self._initialize is not None:
             # A session is good for a day, and for one subject. This connection may last longer, and its token change.
-            await self._open_session(caller, self._initialize)
+            self._keep_session(await self._endpoint.answer(self._request(caller), self._initialize), self._initialize)
+            if self._notices is not None:
+                self._notices.cancel()
+                self._notices = asyncio.create_task(self._send_notices())
             reply = await self._endpoint.answer(self._request(caller), value)
         elif isinstance(value, dict) and value.get("method") == "initialize":
             self._keep_session(reply, value)
         if self._notices is not None and self._notices.done():  # it was refused, or its token had expired
             self._notices = asyncio.create_task(self._send_notices())
         return reply
-
-    async def _open_session(self, caller: Caller, initialize: dict[str, Any]) -> None:
-        self._keep_session(await self._endpoint.answer(self._request(caller), initialize), initialize)
-        if self._notices is not None:
-            self._notices.cancel()
-            self._notices = asyncio.create_task(self._send_notices())
 
     def _keep_session(self, reply: McpReply | McpStreamReply, initialize: dict[str, Any]) -> None:
         if SESSION in reply.headers:

@@ -141,7 +141,7 @@ async def serve_client(
     conversation = Conversation(service.site.endpoint, lambda: _caller(service, token), writer.write, longest)
 
     async def converse() -> None:
-        async for line in LineReader(incoming, longest).lines():
+        async for line in read_lines(incoming, longest):
             await conversation.receive(line)
         mount.subscriptions.close()
         await conversation.finish(_GRACE)
@@ -234,40 +234,35 @@ class _Thread:
                 done.set_exception(error)
 
 
-class LineReader:
-    """Read lines of at most ``longest`` bytes from a descriptor, and no further than they are consumed."""
+async def read_lines(descriptor: int, longest: int) -> AsyncIterator[bytes | None]:
+    """Yield each line of a descriptor until it ends, without its end; None stands for one of more than ``longest``
+    bytes. It is read no further than its lines are consumed."""
+    thread, line = _Thread("stdin"), bytearray()
+    is_long = False  # the rest of such a line is dropped, whatever its length
+    try:
+        while chunk := await thread.call(lambda: _read(descriptor)):
+            *ends, begun = chunk.split(b"\n")
+            for end in ends:
+                is_long = is_long or len(line) + len(end) > longest
+                yield None if is_long else bytes(line + end)
+                line.clear()
+                is_long = False
+            is_long = is_long or len(line) + len(begun) > longest
+            line += b"" if is_long else begun
+    finally:
+        thread.end()
+    if line or is_long:
+        yield None if is_long else bytes(line)
 
-    def __init__(self, descriptor: int, longest: int) -> None:
-        self._descriptor = descriptor
-        self._longest = longest
 
-    async def lines(self) -> AsyncIterator[bytes | None]:
-        """Yield each line until the stream ends, without its end; None stands for one that was too long."""
-        thread, line = _Thread("stdin"), bytearray()
-        is_long = False  # the rest of such a line is dropped, whatever its length
+def _read(descriptor: int) -> bytes:
+    while True:
         try:
-            while chunk := await thread.call(self._read):
-                *ends, begun = chunk.split(b"\n")
-                for end in ends:
-                    is_long = is_long or len(line) + len(end) > self._longest
-                    yield None if is_long else bytes(line + end)
-                    line.clear()
-                    is_long = False
-                is_long = is_long or len(line) + len(begun) > self._longest
-                line += b"" if is_long else begun
-        finally:
-            thread.end()
-        if line or is_long:
-            yield None if is_long else bytes(line)
-
-    def _read(self) -> bytes:
-        while True:
-            try:
-                return os.read(self._descriptor, _CHUNK)
-            except BlockingIOError:  # the mode of who started this
-                select.select([self._descriptor], [], [])
-            except ConnectionError:  # a socket whose peer is gone
-                return b""
+            return os.read(descriptor, _CHUNK)
+        except BlockingIOError:  # the mode of who started this
+            select.select([descriptor], [], [])
+        except ConnectionError:  # a socket whose peer is gone
+            return b""
 
 
 class LineWriter:
@@ -277,7 +272,9 @@ class LineWriter:
         self.broken = asyncio.Event()
         self._descriptor = descriptor
         self._thread = _Thread("stdout")
-        self._watching = _tells_of_its_reader(descriptor)
+        mode = os.fstat(descriptor).st_mode
+        # The loop notices that the reader of one of these has gone.
+        self._watching = os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
         if self._watching:
             blocks = os.get_blocking(descriptor)
             asyncio.get_running_loop().add_reader(descriptor, self._lose)
@@ -315,9 +312,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
             rest = rest[os.write(descriptor, rest) :]
         except BlockingIOError:  # the mode of who started this
             select.select([], [descriptor], [])
-
-
-def _tells_of_its_reader(descriptor: int) -> bool:
-    """Return whether the loop can notice that the reader of a pipe or socket has gone."""
-    mode = os.fstat(descriptor).st_mode
-    return os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))

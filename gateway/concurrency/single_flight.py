@@ -18,7 +18,6 @@ class SingleFlight(Generic[Key, Value]):
         return f"<SingleFlight {len(self._tasks)} under way>"
 
     def __contains__(self, key: Key) -> bool:
-        """Return whether work for the key is under way."""
         return key in self._tasks and not self._tasks[key].done()
 
     def start(self, key: Key, work: Callable[[], Coroutine[Any, Any, Value]]) -> asyncio.Task[Value]:

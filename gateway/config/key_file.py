@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -100,6 +101,7 @@ def _text(file: Path) -> str:
         raise KeyFileError(f"{file}: it is not UTF-8") from None
 
 
+@lru_cache(8)  # each of a dozen services and groups reads the same file, before the first of them knows of a change
 def _parsed(file: Path, text: str) -> tuple[ApiKey, ...]:
     try:
         tree = read_yaml(text, str(file)) or []

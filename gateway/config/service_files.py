@@ -2,8 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -37,14 +37,33 @@ class ServiceFiles:
         """Read the files. Raises :class:`config.ConfigError` where one cannot be used."""
         digests = await asyncio.to_thread(_read_digests, settings)
         await asyncio.to_thread(_check_tls, settings)
-        keys = await asyncio.to_thread(_read_keys, settings)
-        if not isinstance(settings, ServiceSettings):
-            return cls(digests, keys=keys)
-        return cls(digests, await asyncio.to_thread(_read_pins, settings), await _read_fallback(settings), keys)
+        keys: tuple[ApiKey, ...] = ()
+        pins, fallback, key_file = None, None, settings.auth.keys.file
+        if key_file is not None and settings.auth.takes_keys:
+            with _faults_of(settings.knob("auth.keys.file")):
+                keys = await asyncio.to_thread(read_keys, Path(key_file))
+        if isinstance(settings, ServiceSettings):
+            catalog = settings.catalog
+            if catalog.pin is not None:
+                with _faults_of(settings.knob("catalog.pin")):
+                    pins = Pins(await asyncio.to_thread(read_pins, Path(catalog.pin)))
+            if catalog.fallback is not None:
+                with _faults_of(settings.knob("catalog.fallback")):
+                    fallback = await read_fallback(catalog.fallback, form_of(settings.backend))
+        return cls(digests, pins, fallback, keys)
 
     def of(self, section: str) -> dict[str, bytes]:
         """Return the digests of the files that a section names."""
         return {knob: digest for knob, digest in self.digests.items() if knob.startswith(f"{section}.")}
+
+
+@contextmanager
+def _faults_of(knob: str) -> Iterator[None]:
+    """Raise :class:`config.ConfigError` for what is wrong with the file of a knob."""
+    try:
+        yield
+    except (KeyFileError, NoListing, PinError) as error:
+        raise config.ConfigError([f"{knob}: {error}"]) from None
 
 
 def _read_digests(settings: ResourceSettings) -> dict[str, bytes]:
@@ -77,31 +96,3 @@ def backend_tls(settings: ServiceSettings) -> TlsFiles:
     files = settings.backend.tls
     knobs = settings.knob("backend.tls.ca_file"), settings.knob("backend.tls.cert_file")
     return TlsFiles(files.ca_file, files.cert_file, files.key_file, *knobs, files.server_name, files.fingerprint)
-
-
-def _read_pins(settings: ServiceSettings) -> Pins | None:
-    if settings.catalog.pin is None:
-        return None
-    try:
-        return Pins(read_pins(Path(settings.catalog.pin)))
-    except PinError as error:
-        raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
-
-
-def _read_keys(settings: ResourceSettings) -> tuple[ApiKey, ...]:
-    auth = settings.auth
-    if auth.keys.file is None or not auth.takes_keys:
-        return ()
-    try:
-        return read_keys(Path(auth.keys.file))
-    except KeyFileError as error:
-        raise config.ConfigError([f"{settings.knob('auth.keys.file')}: {error}"]) from None
-
-
-async def _read_fallback(settings: ServiceSettings) -> Listing | None:
-    if settings.catalog.fallback is None:
-        return None
-    try:
-        return await read_fallback(settings.catalog.fallback, form_of(settings.backend))
-    except NoListing as error:
-        raise config.ConfigError([f"{settings.knob('catalog.fallback')}: {error}"]) from None

@@ -248,8 +248,7 @@ def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
 
 
 def files_of_resource(settings: ResourceSettings) -> Iterator[tuple[str, Path]]:
-    """Yield the files that a service or a group names, as pairs of knob and file; knobs are relative to it. The files
-    of its services are none of a group's."""
+    """Yield the files that a service or a group itself names, as pairs of knob, which is relative to it, and file."""
     for path in SERVICE_FILES:
         if isinstance(settings, ServiceSettings) or path.startswith("auth."):
             yield from _named_files(settings, path.split("."), "")

@@ -15,6 +15,8 @@ from gateway.config.certificate import read_certificate
 from gateway.credentials import credential_modes
 from gateway.settings import Settings, is_loopback
 
+_SAFER: Final = {"http": "https", "ws": "wss", "tcp": "tls"}
+"""Schemes without TLS, and those with."""
 _SOON: Final = 14 * 24 * 3600  # seconds
 
 log = structlog.get_logger()
@@ -44,12 +46,13 @@ def config_warnings(settings: Settings) -> Iterator[str]:
     for service in settings.by_mount.values():
         backend, modes = service.backend, credential_modes(service)
         urls = map(urlsplit, (backend.url, backend.listing.url or ""))
-        far = [url.hostname for url in urls if url.scheme == "http" and not is_loopback(url.hostname or "")]
+        far = [url for url in urls if url.scheme in _SAFER and not is_loopback(url.hostname or "")]
         sends = modes.calls.sends_own_secret or modes.listing.sends_own_secret
         if far and sends and not backend.credentials.trusted_network:
+            host, scheme = far[0].hostname, far[0].scheme
             yield (
-                f"{service.knob('backend.credentials')}: a secret of the gateway's own goes to {far[0]} over http: "
-                "use https, or set trusted_network: true there where the network itself encrypts"
+                f"{service.knob('backend.credentials')}: a secret of the gateway's own goes to {host} over {scheme}: "
+                f"use {_SAFER[scheme]}, or set trusted_network: true there where the network itself encrypts"
             )
 
 

@@ -11,7 +11,7 @@ from gateway.credentials.fixed import BasicCredential, DigestCredential, NoCrede
 from gateway.credentials.grants import TokenClient
 from gateway.credentials.login import LoginCredential
 from gateway.credentials.same_resource import SameResource
-from gateway.settings import Credentials, GroupSettings, ListingCredentials, ServiceSettings
+from gateway.settings import Credentials, GroupSettings, ListingCredentials, Send, ServiceSettings
 from gateway.text import did_you_mean
 
 _ALL_MODES: Final[tuple[type[Credential], ...]] = (
@@ -93,6 +93,7 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
                     f"{settings.knob('auth.keys.file')} is none: set one of {others}"
                 )
     faults += header_faults(settings, modes)
+    faults += _wire_faults(settings, modes)
     listing = settings.backend.listing
     if listing.identity == "shared" and listing.credentials.mode != AUTO and modes.listing.per_caller:
         faults.append(
@@ -126,6 +127,38 @@ def group_faults(group: GroupSettings) -> Iterator[str]:
                 f"{group.knob('auth.shared_audience')} and {member.knob('auth.shared_audience')} to true and the same "
                 f"audiences in both, where one token may be good for both; or leave {member.name} out of the group"
             )
+
+
+_WHY: Final = {
+    "http": "all requests go to one Unix socket",
+    "websocket": "a WebSocket is opened once for all callers",
+    "stream": "this is no HTTP",
+}
+
+
+def _wire_faults(settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
+    """Yield what cannot be told to a service that is reached otherwise than by requests of HTTP to a host."""
+    backend, listing, login = settings.backend, settings.backend.listing, settings.backend.credentials.login
+    if backend.wire == "http" and backend.socket is None:
+        return
+    why = _WHY[backend.wire]
+    given: dict[str, object] = {"proxy": backend.proxy, "listing.url": listing.url}
+    if backend.wire != "http":
+        given |= {"caller_headers": backend.caller_headers, "listing.language": listing.language,
+                  "credentials.login.endpoint": login and login.endpoint}  # fmt: skip
+    if backend.wire == "stream":
+        given["headers"] = backend.headers
+    yield from (f"{settings.knob('backend')}.{knob}: take it out, since {why}" for knob in given if given[knob])
+    if backend.wire == "http":
+        return
+    used, fitting = (modes.calls, modes.effective_listing), f"{NoCredential.name} or {StaticCredential.name}"
+    for (where, section), mode in zip(credential_sections(settings), used, strict=True):
+        sent = section.send or Send()
+        if mode.per_caller or mode.answers_challenges:
+            meant = f"{AUTO} means {mode.name} here" if section.mode == AUTO else f"it cannot be {mode.name}"
+            yield f"{where}.mode: {meant}, but {why}; set {fitting}"
+        elif backend.wire == "stream" and (mode in (BasicCredential, ClientCredentials) or sent.headers or sent.query):
+            yield f"{where}: {why}, so a credential goes into send.message, params or arguments; set {fitting}"
 
 
 def build_credentials(

@@ -33,6 +33,8 @@ class Credential(ABC):
     """True if the HTTP client answers challenges of the service with the user and the password."""
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of knobs in its section. Of each group at least one must be set, and not to an empty text."""
+    parts: RequestParts | None = None
+    """What each request carries, where it is the same for all callers. Then nothing has to be asked."""
     refuses: ClassVar[tuple[str, ...]] = ("user", "password", "login", "send")
     """Knobs in its section that must not be set."""
 

@@ -11,12 +11,12 @@ from gateway.settings import ServiceSettings
 
 
 class FixedCredential(Credential):
-    """Send the same for every caller: subclasses set ``_parts``."""
+    """Send the same for every caller: subclasses set ``parts``."""
 
-    _parts = RequestParts()
+    parts = RequestParts()
 
     async def request_parts(self, caller: Caller) -> RequestParts:
-        return self._parts
+        return self.parts
 
 
 class NoCredential(FixedCredential):
@@ -37,7 +37,7 @@ class StaticCredential(FixedCredential):
 
     def __init__(self, tokens: TokenClient) -> None:
         super().__init__(tokens)
-        self._parts = parts_to_send(self._settings.send, self._given())
+        self.parts = parts_to_send(self._settings.send, self._given())
 
 
 class _UserCredential(FixedCredential):
@@ -61,7 +61,7 @@ class BasicCredential(_UserCredential):
         super().__init__(tokens)
         given = self._given()
         pair = base64.b64encode(f"{given['user']}:{given['password']}".encode()).decode()
-        self._parts = parts_to_send(self._settings.send, given, headers={"Authorization": f"Basic {pair}"})
+        self.parts = parts_to_send(self._settings.send, given, headers={"Authorization": f"Basic {pair}"})
 
 
 class DigestCredential(_UserCredential):
@@ -74,7 +74,7 @@ class DigestCredential(_UserCredential):
     def __init__(self, tokens: TokenClient) -> None:
         super().__init__(tokens)
         given = self._given()
-        self._parts = parts_to_send(self._settings.send, given, known_secrets=(str(given["password"]),))
+        self.parts = parts_to_send(self._settings.send, given, known_secrets=(str(given["password"]),))
 
     @classmethod
     def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:

@@ -11,11 +11,11 @@ from cachetools import TLRUCache
 from gateway.auth.jwks import FetchFailed
 from gateway.auth.oauth_client import OAuthClient
 from gateway.backend.request_parts import RequestParts
+from gateway.backend.transport import Transport
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.errors import AuthUnavailable, BackendUnavailable
 from gateway.http_client.response import AnswerTooLarge, OutboundError
 from gateway.http_client.session import Outbound
-from gateway.http_client.transport import Transport
 from gateway.model import MessageForm
 from gateway.settings import Credentials
 from gateway.telemetry.record import RECORD
@@ -52,7 +52,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class BackendEndpoint:
-    """Hold how a login reaches the backend: the HTTP client, the JSON-RPC endpoint, the form of messages."""
+    """Hold how a login reaches the backend: the transport, the JSON-RPC endpoint, the form of messages."""
 
     transport: Transport
     url: str

@@ -17,11 +17,12 @@ from gateway import jsonrpc
 from gateway.backend.client import UNQUOTED, busy_fault, same_origin
 from gateway.backend.redaction import looks_secret, prepare_secrets, redact_text
 from gateway.backend.request_parts import RequestParts
+from gateway.backend.transport import Outgoing, Reply
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.credentials.contract import Credential, parts_to_send
 from gateway.credentials.grants import TIMEOUT, TokenClient, credential_unavailable
 from gateway.errors import BackendUnavailable
-from gateway.http_client.response import Answer, OutboundError
+from gateway.http_client.response import OutboundError
 from gateway.jsonrpc.bounds import echoes_unquoted
 from gateway.jsonrpc.response import parse_response
 from gateway.model import Caller
@@ -69,6 +70,7 @@ class LoginCredential(Credential):
         self._clock = clock
         self._id = 1 if tokens.backend is not None and tokens.backend.form.integer_ids else "login"
         self._parts: RequestParts | None = None
+        self._logins = 0
         self._found: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
         self._flights = SingleFlight[bytes, RequestParts]()
         self._renewed_at = self._refused_at = float("-inf")
@@ -93,20 +95,21 @@ class LoginCredential(Credential):
         if self._clock() - self._refused_at < REFUSED_FOR:
             raise BackendUnavailable("The backend does not let the gateway log in", retry_after=int(REFUSED_FOR))
         try:
-            answer = await self._ask()
-            found = _values_in(answer, self._login, self._id)
+            reply = await self._ask()
+            found = _values_in(reply, self._login, self._id)
             values = self._given() | found
             self._found.append(tuple(filter(looks_secret, map(str, found.values()))))  # an id may be any number
             secrets = tuple(text for texts in self._found for text in texts)
             expired = self._login.expired
             statuses = _UNAUTHORIZED.union(one for one in expired if isinstance(one, int))
             parts = parts_to_send(
-                self._send, values, known_secrets=secrets, refusing_statuses=statuses, refusing_errors=expired
-            )
+                self._send, values, known_secrets=secrets, refusing_statuses=statuses, refusing_errors=expired,
+                login=self._number(),
+            )  # fmt: skip
             if not all(map(is_header_value, parts.headers.values())):
                 raise LoginRefused("a value that it gives cannot be sent in a header")
         except LoginRefused as refusal:
-            if (fault := busy_fault(answer, self._login.method)) is not None:
+            if (fault := busy_fault(reply, self._login.method)) is not None:
                 raise fault from None
             if not refusal.busy:
                 self._refused_at = self._clock()
@@ -118,17 +121,22 @@ class LoginCredential(Credential):
         log.info("logged in at the backend", method=self._login.method)
         return parts
 
-    async def _ask(self) -> Answer:
+    def _number(self) -> int:
+        """Return the number of this login, where it may be one of a connection."""
+        backend = self._tokens.backend
+        self._logins += backend is not None and not backend.transport.has_documents
+        return self._logins
+
+    async def _ask(self) -> Reply:
         backend, login = self._tokens.backend, self._login
         assert backend is not None  # noqa: S101, the service gives it
         given = self._given()
-        url = backend.url if login.endpoint is None else same_origin(backend.url, login.endpoint)
+        url = None if login.endpoint is None else same_origin(backend.url, login.endpoint)
         params = None if login.params is None else fill(login.params.get_secret_value(), given)
         parts = parts_to_send(_sent_at_login(self._send, given), given)
         body = jsonrpc.request_bytes(self._id, login.method, params if params is not None else [], backend.form.version)
-        return await backend.transport.request(
-            "POST", parts.url(url), body, parts.headers, timeout=TIMEOUT, max_bytes=MAX_ANSWER
-        )
+        outgoing = Outgoing(self._id, body, parts, parts.headers, url, backend.form)
+        return await backend.transport.send(outgoing, timeout=TIMEOUT, max_bytes=MAX_ANSWER)
 
 
 def _sent_at_login(send: Send, given: Mapping[str, Any]) -> Send:
@@ -138,15 +146,16 @@ def _sent_at_login(send: Send, given: Mapping[str, Any]) -> Send:
     return Send(headers=headers, query=query)
 
 
-def _values_in(answer: Answer, login: Login, id: str | int) -> dict[str, str | int]:
+def _values_in(reply: Reply, login: Login, id: str | int) -> dict[str, str | int]:
     """Return the values that ``login.find`` names, whatever the status: Transmission gives its id with a 409. Raises
     :class:`LoginRefused` where one is missing, or is neither a text nor an integer."""
-    result, reason = _result_of(answer, id)
+    result, reason = _result_of(reply, id)
+    headers = {} if reply.http is None else reply.http.headers
     document = {
         "result": result,
-        "message": _message_of(answer),
-        "cookies": _cookies_of(answer),
-        "headers": {name.lower(): value for name, value in answer.headers.items()},
+        "message": _message_of(reply),
+        "cookies": _cookies_of(headers),
+        "headers": {name.lower(): value for name, value in headers.items()},
     }
     found: dict[str, str | int] = {}
     for name, path in login.find.items():
@@ -156,35 +165,35 @@ def _values_in(answer: Answer, login: Login, id: str | int) -> dict[str, str | i
             raise LoginRefused(str(error)) from None
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "" or len(str(value)) > MAX_VALUE:
             raise LoginRefused(
-                f"HTTP {answer.status}{reason}; no text or integer at {path}, which find.{name} needs",
-                busy=not reason and (answer.status >= 500 or answer.status == 429),
+                f"{reply.label}{reason}; no text or integer at {path}, which find.{name} needs",
+                busy=not reason and reply.cannot_serve,
             )
         found[name] = value
     return found
 
 
-def _message_of(answer: Answer) -> Any:
+def _message_of(reply: Reply) -> Any:
     """Return the whole response: FortiManager's session stands beside its result."""
     try:
-        return jsonrpc.decode(answer.body.strip())
+        return jsonrpc.decode(reply.body.strip())
     except ValueError:
         return None
 
 
-def _result_of(answer: Answer, id: str | int) -> tuple[Any, str]:
+def _result_of(reply: Reply, id: str | int) -> tuple[Any, str]:
     """Return the result, None where there is none, and what else the answer says."""
     try:
-        result, error = parse_response(answer.body, id, bare=True)
+        result, error = parse_response(reply.body, id, bare=True)
     except ValueError:
-        return None, UNQUOTED * echoes_unquoted(answer.body, id)
+        return None, UNQUOTED * echoes_unquoted(reply.body, id)
     code = "" if error is None or error.code is None else f" {error.code}"
     return result, "" if error is None else f", error{code}: {error.message}"
 
 
-def _cookies_of(answer: Answer) -> dict[str, str]:
+def _cookies_of(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the cookies that an answer sets, by name; the later one counts."""
     cookies: dict[str, str] = {}
-    for name, header in answer.headers.items():
+    for name, header in headers.items():
         if name.lower() == "set-cookie":
             try:
                 cookies |= {key: morsel.coded_value for key, morsel in SimpleCookie(header).items()}

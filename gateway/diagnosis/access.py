@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from gateway.auth import compact
 from gateway.auth.access import Access
 from gateway.auth.api_keys import is_key
-from gateway.auth.claims import IssuerPolicy, check_token_kind, claim_at, issuer_policy
+from gateway.auth.claims import IssuerPolicy, check_token_kind, issuer_policy
 from gateway.auth.compact import CompactToken, InvalidToken
 from gateway.auth.issuers import IntrospectionVerifier, Issuers
 from gateway.auth.jwks import FetchFailed
@@ -18,6 +18,7 @@ from gateway.auth.keys import KeySet
 from gateway.auth.metadata import ANOTHER_ISSUER
 from gateway.auth.presets import PRESETS
 from gateway.catalog.curation import list_some
+from gateway.jsonrpc import member_at
 from gateway.model import Principal
 from gateway.settings import ResourceSettings
 from gateway.text import excerpt
@@ -174,7 +175,7 @@ def _rows(
     types = () if policy is None else policy.token_types
     yield Row("typ", _text(token.header.get("typ")), " or ".join("absent" if name is None else name for name in types))
     yield Row("exp", _time(claims.get("exp")), "after now")
-    granted = () if policy is None else (claim_at(claims, path) for path in policy.scope_claims)
+    granted = () if policy is None else (member_at(claims, path) for path in policy.scope_claims)
     has, wanted = _text(next(filter(None, granted), None)), dict.fromkeys((*scopes.list_, *scopes.call))
     yield Row("scopes", has, " ".join(wanted))
 

@@ -4,7 +4,7 @@ import os
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble, certificate_of
+from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble, certificate_of, is_message
 from gateway.text import excerpt, masked_url, printable
 
 _REMEDIES: Final = {
@@ -17,21 +17,23 @@ _PROXY_VARIABLES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_pro
 
 
 def other_scheme(trouble: Trouble) -> Question | None:
-    """Find an address with http for https, or the reverse."""
+    """Find an address with http for https, ws for wss, or the reverse."""
     parts, first = urlsplit(trouble.url), trouble.calls[0].answer if trouble.steps else None
-    if first is None or first.late:
+    if first is None or first.late or trouble.settings.backend.wire == "stream":
         return None
-    if parts.scheme == "https":
+    if is_tls := parts.scheme in ("https", "wss"):
         suspicious = first.unreachable and first.summary.startswith(("TLS failed", "no TLS connection"))
     else:  # a TLS server closes the connection, or complains in plain text, mostly with HTTP 400
         suspicious = not first.unreachable and (first.http is None or (first.http.status == 400 and not first.error))
-    other = parts._replace(scheme="http" if parts.scheme == "https" else "https").geturl()
+    other = parts._replace(scheme=parts.scheme[:-1] if is_tls else f"{parts.scheme}s").geturl()
+    over_http = other.replace("ws", "http", 1) if other.startswith("ws") else other
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        if not await elsewhere.speaks(other):
+        if not await elsewhere.speaks(over_http):
             return None
-        cause = "speaks HTTP without TLS" if parts.scheme == "https" else "speaks TLS"
-        return Diagnosis(f"{trouble.place} {cause}.", set_knob(trouble.knob, other))
+        cause = "speaks HTTP without TLS" if is_tls else "speaks TLS"
+        is_http = over_http != other and is_message(await elsewhere.facts(over_http))
+        return Diagnosis(f"{trouble.place} {cause}.", set_knob(trouble.knob, over_http if is_http else other))
 
     return ask if suspicious else None
 

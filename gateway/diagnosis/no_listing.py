@@ -11,7 +11,16 @@ from urllib.parse import urljoin, urlsplit
 
 from gateway.credentials import correct_credentials, credential_modes
 from gateway.diagnosis.connection import other_scheme, sentence, set_knob, shown, unreachable
-from gateway.diagnosis.products import mcp_server, mcp_server_at, not_http, product, refuses_all, web_api, websocket
+from gateway.diagnosis.products import (
+    mcp_server,
+    mcp_server_at,
+    not_http,
+    product,
+    refuses_all,
+    stateful,
+    web_api,
+    websocket,
+)
 from gateway.diagnosis.said import of_answer, of_page, quoted, text_of
 from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Question, Trouble, is_message
 from gateway.listing.dialect import NoListing, Step
@@ -260,8 +269,8 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 
 _RULES: Final[Sequence[Rule]] = (
-    _no_credential, _faulty_file, _too_large, other_scheme, not_http, unreachable, _redirected, _redirect, mcp_server,
-    lambda trouble: of_answer(trouble, trouble.http), _denied, _slow, _other_dialect, _drupal,
+    _no_credential, _faulty_file, _too_large, other_scheme, not_http, unreachable, _redirected, _redirect, stateful,
+    mcp_server, lambda trouble: of_answer(trouble, trouble.http), _denied, _slow, _other_dialect, _drupal,
     _error_about_access, web_api, _other_address, websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
 

@@ -4,14 +4,18 @@ import asyncio
 import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
-from gateway.diagnosis.connection import shown
+from gateway.diagnosis.connection import set_knob, shown
 from gateway.diagnosis.said import DIRECTLY, places, quoted, text_of
-from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble
+from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble, is_message
 from gateway.text import printable
 
 _NO_HTTP: Final = re.compile("no HTTP|the connection ended before the answer|TLS failed: (?:wrong version|record)")
 _OVER_HTTP: Final = "Set {knob} to the JSON-RPC endpoint, over HTTP."
+_NOT_OFFERED: Final = (
+    "What a call means there depends on the calls before it, so it cannot be shared (docs/transports.md)."
+)
 _FIRST_BYTES: Final = (
     (rb"\Z", "It ends each connection without a word, as for lack of a client certificate.",
      "If it wants one, set {tls}.cert_file and {tls}.key_file; else look into its log."),
@@ -21,8 +25,8 @@ _FIRST_BYTES: Final = (
     (rb"\x00..[\x04\x07]\x00{5}", "It speaks HTTP/2 alone, as gRPC does.",  # a frame (RFC 9113 §4.1)
      "Let it answer HTTP/1.1, too, or put a proxy between that translates."),
     (rb".{0,200}content-length:",
-     "It speaks JSON-RPC with Content-Length, as language servers do, without HTTP ({said}).", _OVER_HTTP),
-    (rb"\s*\{", "It speaks JSON-RPC without HTTP, on a plain socket ({said}).", _OVER_HTTP),
+     "It speaks JSON-RPC with Content-Length, as language servers do, without HTTP ({said}).", _NOT_OFFERED),
+    (rb"\s*\{", "It speaks JSON-RPC without HTTP, on a plain socket ({said}).", "Set {knob} to {stream}"),
     (b"", "It does not speak HTTP: it sends {said}.", _OVER_HTTP),
 )  # fmt: skip
 """What a server sends that does not speak HTTP, with cause and next step."""
@@ -62,6 +66,21 @@ _PRODUCTS: Final = (
 )  # fmt: skip
 
 
+_OF_ONE_CLIENT: Final = (
+    (re.compile(r"error -32601: '[\w.]+' wasn't found"), "Chrome's DevTools"),
+    (re.compile(r"error -32002|(?i:server not initialized)"), "a language server"),
+)
+
+
+def stateful(trouble: Trouble) -> Diagnosis | None:
+    """Find a service that keeps the state of one client in its connection."""
+    if trouble.settings.backend.wire == "http":  # a connection there is no client
+        return None
+    said = " ".join(step.answer.summary for step in trouble.steps)
+    found = next((what for words, what in _OF_ONE_CLIENT if words.search(said)), None)
+    return None if found is None else Diagnosis(f"It is {found}.", _NOT_OFFERED)
+
+
 def not_http(trouble: Trouble) -> Question | None:
     """Find a port that speaks something else than HTTP, and show what it sends."""
     step = trouble.calls[0].answer if trouble.steps else None
@@ -75,7 +94,10 @@ def not_http(trouble: Trouble) -> Question | None:
         text = printable(first.decode("utf-8", "replace").strip().partition("\r\n")[0])
         said = quoted(" ".join("".join(mark if mark.isprintable() else " " for mark in text).split()))
         cause, what = next(found for begin, *found in _FIRST_BYTES if re.match(begin, first, re.DOTALL | re.IGNORECASE))
-        fields = {**places(trouble), "said": said}
+        parts = urlsplit(trouble.url)
+        scheme, port = ("tls", 443) if parts.scheme == "https" else ("tcp", 80)
+        stream = f"{scheme}://{parts.netloc if parts.port else f'{parts.netloc}:{port}'}"
+        fields = {**places(trouble), "said": said, "stream": shown(stream)}
         return Diagnosis(cause.format(**fields), what.format(**fields))
 
     return ask
@@ -100,15 +122,21 @@ async def mcp_server_at(url: str, elsewhere: Elsewhere) -> Diagnosis | None:
 
 
 def websocket(trouble: Trouble) -> Question | None:
-    """Find a WebSocket, whatever it answers to POST."""
-    status = trouble.http.status
-    if trouble.speaks_json_rpc or status not in (400, 404, 405, 426) or trouble.settings.backend.proxy:
+    """Find a WebSocket, whatever it answers to POST, or HTTP where a WebSocket is not opened."""
+    status, is_websocket = trouble.http.status, trouble.settings.backend.wire == "websocket"
+    statuses = (200, 400, 404, 405, 426, 501) if is_websocket else (400, 404, 405, 426)
+    if trouble.speaks_json_rpc or status not in statuses or trouble.settings.backend.proxy:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
+        if is_websocket:
+            other = f"http{trouble.url[2:]}"
+            cause = f"It opens no WebSocket (HTTP {status}), and speaks JSON-RPC over HTTP."
+            found = is_message(await elsewhere.facts(other))
+            return Diagnosis(cause, set_knob(trouble.knob, other)) if found else None
         if status != 426 and not await elsewhere.opens_websocket(trouble.url):
             return None
-        step = f"Set {trouble.knob} to an HTTP address of the service: a WebSocket cannot be reached yet."
+        step = set_knob(trouble.knob, f"ws{trouble.url.removeprefix('http')}")
         return Diagnosis(f"It is a WebSocket (HTTP {status} to POST).", step)
 
     return ask

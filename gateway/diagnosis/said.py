@@ -173,7 +173,13 @@ def text_of(http: HttpFacts) -> str:
     if "html" in http.content_type or "xml" in http.content_type or "<" in text[:20]:
         text = html.unescape(_TAG.sub(" ", text))
     text = re.sub(r" (?=[:.,])", "", " ".join(printable(text).split()))
-    return re.sub(r"\A(.{5,}) \1(?!\w)", r"\1", text)  # the title of a page is often its heading
+    return next((text[end + 1 :] for end in range(len(text) // 2, 4, -1) if _is_twice(text, end)), text)
+
+
+def _is_twice(text: str, end: int) -> bool:
+    """Return whether what a text begins with stands there once more, as the title of a page that is its heading too."""
+    after = text[2 * end + 1 : 2 * end + 2]
+    return text[end : end + 1] == " " and text.startswith(text[:end], end + 1) and not (after.isalnum() or after == "_")
 
 
 def _texts(value: Any, levels: int) -> Iterator[str]:

@@ -12,9 +12,9 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 from gateway import jsonrpc
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.credentials.grants import CredentialUnavailable
+from gateway.http_client.choice import HttpClient
 from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, OutboundError
 from gateway.http_client.tls import TlsFiles, read_certificate
-from gateway.http_client.transport import Transport
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import HttpFacts, Listing, SourceAnswer
 from gateway.settings import ServiceSettings
@@ -88,11 +88,12 @@ class Trouble:
 
     @property
     def url(self) -> str:
-        return self.settings.backend.listing.url or self.settings.backend.url
+        return self.settings.backend.listing.url or self.settings.backend.target
 
     @property
     def place(self) -> str:
-        return urlsplit(self.url).netloc
+        parts = urlsplit(self.url)
+        return self.settings.backend.socket or parts.netloc or parts.path
 
     @property
     def calls(self) -> tuple[Step, ...]:
@@ -119,6 +120,8 @@ class Trouble:
         """Return the diagnosis without secrets, which a service may quote, and safe to print."""
         secrets = prepare_secrets(self.secrets)
         cause, step = (printable(redact_text(text, secrets)) for text in (found.cause, found.next))
+        if (socket := self.settings.backend.socket) is not None:  # what was asked, as it is configured
+            step = step.replace("http://localhost/", f"unix+http:{socket}:/")
         return Diagnosis(cause, step, found.in_file)
 
 
@@ -143,7 +146,7 @@ def is_message(http: HttpFacts) -> bool:
 class Elsewhere:
     """Ask through ``outbound``, without credentials. ``probe_listing`` raises ``NoListing`` where no dialect fits."""
 
-    def __init__(self, outbound: Transport, tls: TlsFiles, probe_listing: Callable[[], Awaitable[Listing]]) -> None:
+    def __init__(self, outbound: HttpClient, tls: TlsFiles, probe_listing: Callable[[], Awaitable[Listing]]) -> None:
         self._outbound = outbound
         self._tls = tls
         self._at_once = asyncio.Semaphore(_AT_ONCE)
@@ -165,10 +168,11 @@ class Elsewhere:
         own = parts.path.rstrip("/")
         paths = [path for path in (own, f"{own}/", *PATHS, *(f"{path}/" for path in PATHS[1:5])) if path != parts.path]
         asked = [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths) if path]
-        answers = await asyncio.gather(*map(self._facts, asked))
+        answers = await asyncio.gather(*map(self.facts, asked))
         return list(zip(asked, answers, strict=True))
 
-    async def _facts(self, url: str, verb: str = "POST") -> HttpFacts:
+    async def facts(self, url: str, verb: str = "POST") -> HttpFacts:
+        """Return what an address answers, :data:`_NO_ANSWER` where it answers nothing."""
         try:
             async with self._at_once:
                 answer = await self._ask(url, verb=verb)
@@ -188,7 +192,7 @@ class Elsewhere:
     async def openapi(self, url: str) -> str | None:
         """Return the address of an OpenAPI document beside a URL."""
         addresses = [urljoin(url, path) for path in OPENAPI]
-        pages = [await self._facts(address, "GET") for address in addresses]
+        pages = [await self.facts(address, "GET") for address in addresses]
         return next((at for at, page in zip(addresses, pages, strict=True) if _OPENAPI.search(page.start)), None)
 
     async def opens_websocket(self, url: str) -> bool:

@@ -95,6 +95,7 @@ class Discovery:
             uses_callers_token,
         )
         self.first_attempt_over = self._refresher.first_attempt_over
+        self.refreshes: Mapping[str, int] = self._refresher.ended
         self.problems = self._refresher.problem, Problem()
         """Why there is no new listing, and which tools an operator would miss in the last one."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
@@ -116,7 +117,7 @@ class Discovery:
     def take_over(self, before: Discovery, *, listings: bool, catalogs: bool) -> None:
         """Take each view's last digest from ``before``, so that clients learn of a change; with ``listings`` also the
         listings, of which a caller's catalog is built on its next request, and with ``catalogs`` the catalogs."""
-        self._refresher.ended = before._refresher.ended
+        self.refreshes = self._refresher.ended = before._refresher.ended
         for view, entry in before._views.items():
             self._views[view] = entry.successor(listing=listings, catalog=catalogs)
         if not listings:
@@ -139,7 +140,6 @@ class Discovery:
         return "" if entry is None else entry.shown_digest
 
     async def close(self) -> None:
-        """Cancel the refreshes under way."""
         under_way = [entry.refresh_task for entry in self._views.values() if entry.refresh_task is not None]
         for refresh in under_way:
             refresh.cancel()
@@ -150,17 +150,17 @@ class Discovery:
         entry = self._views.get(view)
         return None if entry is None else entry.catalog
 
-    @property
-    def refreshes(self) -> Mapping[str, int]:
-        """Return how many refreshes brought a listing (``ok``), and how many did not (``failed``)."""
-        return self._refresher.ended
+    def can_serve(self, view: View) -> bool:
+        """Return whether a catalog is cached that is not too old, so that nobody has to wait for one."""
+        entry = self._views.get(view)
+        since = self._clock() - self._settings.max_stale
+        return entry is not None and entry.catalog is not None and entry.refreshed_at >= since
 
     def age(self) -> float:
         """Return the seconds since the shared listing was fetched."""
         return self._clock() - self._views[SHARED].refreshed_at
 
     def seconds_fresh(self, view: View) -> float:
-        """Return the seconds for which the view's catalog is still fresh."""
         return max(0.0, self._views[view].fresh_until - self._clock())
 
     def find_fresh_tool(self, caller: Caller, name: str) -> Tool | None:

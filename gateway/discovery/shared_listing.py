@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import structlog
 
-from gateway import __version__, jsonrpc, model
+from gateway import __version__, jsonrpc
 from gateway.discovery.discovery import Discovery
-from gateway.model import Caller, Listing, Method
+from gateway.model import Caller, Listing
 from gateway.settings import ServiceSettings
 from gateway.store import Store
 from gateway.telemetry.record import RECORD
@@ -47,35 +47,16 @@ def decode_listing(document: bytes) -> Listing:
     try:
         stream = zlib.decompressobj()
         whole = jsonrpc.decode(stream.decompress(document, _MAX_JSON))
-        listing, form = Listing(**whole["listing"]), whole["listing"]["form"]
-        return replace(
-            listing,
-            methods=tuple(_method(members, whole["roots"]) for members in whole["listing"]["methods"]),
-            # Differences from pins are of a catalog, never of a listing.
-            quarantined=tuple(
-                model.QuarantinedMethod(**one | {"changes": ()}) for one in whole["listing"]["quarantined"]
-            ),
-            service=model.ServiceInfo(**whole["listing"]["service"]),
-            form=model.MessageForm(**form | {"version": model.Version(form["version"])}),
-            notes=tuple(listing.notes),
-        )
-    except (zlib.error, TypeError, KeyError, IndexError) as error:
+        roots = [whole["roots"][method.pop("root")] for method in whole["listing"]["methods"]]
+        listing = jsonrpc.read_as(Listing, whole["listing"])
+    except (zlib.error, TypeError, AttributeError, KeyError, IndexError) as error:
         raise ValueError(f"not a listing: {error}") from None
+    pairs = zip(listing.methods, roots, strict=True)
+    return replace(listing, methods=tuple(replace(method, root=root) for method, root in pairs))
 
 
 def _members(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def _method(members: dict[str, Any], roots: list[Any]) -> Method:
-    parameters = members["parameters"]
-    return replace(
-        Method(**members),
-        parameters=None if parameters is None else tuple(model.Parameter(**one) for one in parameters),
-        structure=model.Structure(members["structure"]),
-        scopes=frozenset(members["scopes"]),
-        root=roots[members["root"]],
-    )
 
 
 _SLACK: Final = 5.0
@@ -129,7 +110,6 @@ class SharedListing:
             self._end = self._store.subscribe(self._key, hear)
 
     def close(self) -> None:
-        """Hear no notices any more."""
         self._end()
         for task in self._refreshes:
             task.cancel()

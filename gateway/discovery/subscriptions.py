@@ -6,6 +6,7 @@ memory. One timer serves the keep-alive of all streams. They are woken in slices
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
 from enum import Flag, StrEnum, auto
 from itertools import chain, islice
 from typing import Any, Final, TypeVar
@@ -34,17 +35,15 @@ class StreamEvent(Flag):
     END = auto()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Subscription:
     """Hold one open stream. A ``muted`` one gets ticks and the end, but no changes."""
 
-    __slots__ = ("_events", "_waiter", "client", "muted", "view")
-
-    def __init__(self, view: View, client: str | None) -> None:
-        self.view = view
-        self.client = client
-        self.muted = False
-        self._events = StreamEvent(0)
-        self._waiter: asyncio.Future[None] | None = None
+    view: View
+    client: str | None
+    muted: bool = False
+    _events: StreamEvent = field(default_factory=lambda: StreamEvent(0))
+    _waiter: asyncio.Future[None] | None = None
 
     async def next_event(self) -> StreamEvent:
         """Return the events since the last call; wait for one where there are none."""
@@ -117,7 +116,6 @@ class Subscriptions:
 
     @property
     def views(self) -> set[View]:
-        """Return the views that have open streams."""
         return set(self._by_view)
 
     def subscribe(self, view: View, client: str | None = None, epoch: int = 0) -> Subscription:
@@ -166,7 +164,6 @@ class Subscriptions:
         self._wake(self._all, StreamEvent.TICK)
 
     def end_client(self, client: str) -> None:
-        """End the open streams of one client."""
         for subscription in self._by_client.get(client, ()):
             subscription.wake(StreamEvent.END)
 
@@ -256,7 +253,6 @@ class DiscoveryNotices:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def follow(self, discovery: Discovery, subscriptions: Subscriptions) -> None:
-        """Tell and hear from now on."""
         if not self._store.is_shared:
             return
         discovery.after_change = self._tell_change
@@ -266,7 +262,6 @@ class DiscoveryNotices:
         self._tell(Found.ASK)
 
     def close(self) -> None:
-        """Stop telling and hearing."""
         self._end()
         for task in self._tasks:
             task.cancel()

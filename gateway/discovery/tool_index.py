@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.concurrency.turns import Turns
@@ -110,35 +111,33 @@ def groups_of(tools: Sequence[Tool]) -> list[tuple[str, int]]:
     return sorted(kept, key=lambda pair: (-pair[1], pair[0]))
 
 
+@dataclass(frozen=True, eq=False)
 class ToolIndex:
-    """Hold the words of a catalog's tools. Made by :meth:`build`."""
+    """Hold the words of a catalog's tools, and how many tools each of their ``groups`` has. Made by :meth:`build`."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self._tools = tools
-        self.groups: Mapping[str, int] = {}
-        """Their groups, and how many tools each has."""
-        self._postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        self._lengths: list[float] = []
-        self._average = 1.0
-        self._vocabulary: list[str] = []
-        self._backwards: list[str] = []
+    groups: Mapping[str, int]
+    _tools: Sequence[Tool]
+    _postings: Mapping[str, list[tuple[int, float]]]
+    _lengths: Sequence[float]
+    _average: float
+    _vocabulary: list[str]
+    _backwards: list[str]
 
     @classmethod
     async def build(cls, tools: Iterable[tuple[Tool, Words]]) -> ToolIndex:
         """Build the index of tools and their words. Other tasks of the event loop run in between."""
-        index = cls(collected := [])
+        collected, lengths = list[Tool](), list[float]()
+        postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         turns = Turns()
         for number, (tool, words) in enumerate(tools):
             collected.append(tool)
-            index._lengths.append(sum(words.values()))
+            lengths.append(sum(words.values()))
             for word, weight in words.items():
-                index._postings[word].append((number, weight))
+                postings[word].append((number, weight))
             await turns.give()
-        index.groups = dict(groups_of(collected))
-        index._vocabulary = sorted(index._postings)
-        index._backwards = sorted(word[::-1] for word in index._postings)
-        index._average = sum(index._lengths) / len(index._lengths) if index._lengths else 1.0
-        return index
+        average = sum(lengths) / len(lengths) if lengths else 1.0
+        backwards = sorted(word[::-1] for word in postings)
+        return cls(dict(groups_of(collected)), collected, postings, lengths, average, sorted(postings), backwards)
 
     async def rank(self, query: str) -> list[Tool]:
         """Return all tools that match the query, the best first; equal ones in the order of the catalog. Other tasks of

@@ -5,24 +5,20 @@ It knows no proxies. The queue in front of it bounds the exchanges at a time.
 
 import asyncio
 import re
-import socket
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final
 
 import structlog
-from cachetools import TTLCache
 from yarl import URL
 
-from gateway.concurrency.single_flight import SingleFlight
 from gateway.concurrency.turns import EndOfTurnQueue
 from gateway.http_client import response
+from gateway.http_client.connecting import Connector, Peer
 from gateway.http_client.lean_connection import LeanConnection
-from gateway.http_client.resolver import Address, Resolver
-from gateway.http_client.response import CONNECT_TIMEOUT, DNS_TTL, Answer, ConnectFailed
-from gateway.http_client.tls import TlsFiles, certificate_reason, tls_reason
+from gateway.http_client.response import CONNECT_TIMEOUT, Answer, ConnectFailed
+from gateway.http_client.tls import TlsFiles
 
 MAX_IDLE: Final = 100
 """Idle connections that are kept for one origin."""
@@ -38,9 +34,7 @@ log = structlog.get_logger()
 class _Origin:
     """Hold the connections to one origin. ``idle`` has the last used one last, which is the next to be used."""
 
-    host: str
-    port: int
-    tls: ssl.SSLContext | None
+    peer: Peer
     idle: list[LeanConnection] = field(default_factory=list)
     sent_unsolicited: bool = False
     """Set once the server has sent bytes that belong to no response. snapserver 0.26 answers each POST twice: on a kept
@@ -66,7 +60,8 @@ class _Target:
 
 
 class LeanTransport:
-    """Hold connections to origins. Each request gets ``headers`` unless it has them; see :class:`Outbound`."""
+    """Hold connections to origins. Each request gets ``headers`` unless it has them; see :class:`Outbound`. With
+    ``socket``, all go through the Unix socket of this path."""
 
     def __init__(
         self,
@@ -74,16 +69,13 @@ class LeanTransport:
         tls: TlsFiles | None = None,
         headers: Mapping[str, str] | None = None,
         reserve: Callable[[int], bool] = lambda _: True,
+        socket: str | None = None,
     ) -> None:
         self._reserve = reserve
+        self._socket = socket
         self._tls = tls or TlsFiles()
-        self._tls_context = cache(self._tls.context)
-        if not self._tls.is_default:
-            self._tls_context()  # now: it raises where a file cannot be used
+        self._connector = Connector(self._tls)
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
-        self._resolver = Resolver()
-        self._look_ups: SingleFlight[tuple[str, int], list[Address]] = SingleFlight()
-        self._addresses: TTLCache[tuple[str, int], list[Address]] = TTLCache(1000, DNS_TTL)
         self._origins: dict[tuple[str, str, int], _Origin] = {}
         self._target = lru_cache(1000)(self._read_target)
         self._connections: set[LeanConnection] = set()
@@ -93,7 +85,7 @@ class LeanTransport:
         self._is_closed = False
 
     def __repr__(self) -> str:
-        hosts = sorted(f"{origin.host}:{origin.port}" for origin in self._origins.values())
+        hosts = sorted(f"{origin.peer.host}:{origin.peer.port}" for origin in self._origins.values())
         state = "closed" if self._is_closed else f"{len(self._connections)} connections"
         return f"<LeanTransport to {', '.join(hosts[:3]) or 'nothing yet'}, {state}>"
 
@@ -143,7 +135,7 @@ class LeanTransport:
         key = (url.scheme, host, port)
         origin = self._origins.get(key)
         if origin is None:
-            origin = self._origins[key] = _Origin(host, port, self._tls_context() if url.scheme == "https" else None)
+            origin = self._origins[key] = _Origin(Peer(host, port, url.scheme == "https", self._socket))
         if not all(map(_TOKEN.fullmatch, (*self._headers, *names))):
             raise response.BadHttp(_FORBIDDEN)
         own = {name.lower() for name in names}
@@ -157,64 +149,16 @@ class LeanTransport:
             raise ConnectFailed("the gateway has closed its connections")
         limit = min(deadline, self._loop.time() + CONNECT_TIMEOUT)
         try:
-            async with asyncio.timeout_at(limit):
-                connection = await self._connect_to_any(origin, await self._look_up(origin), limit)
+            connection = await self._connector.connect(origin.peer, self._make_connection, limit)
         except TimeoutError:
             if limit < deadline:
                 raise ConnectFailed("no connection in time") from None
-            raise response.NoConnection(f"no {'TLS' if origin.tls else 'TCP'} connection in time") from None
-        except ssl.SSLCertVerificationError as error:
-            raise ConnectFailed(certificate_reason(error, self._tls)) from error
-        except ssl.SSLError as error:
-            raise ConnectFailed(tls_reason(error, self._tls)) from error
-        except ConnectionRefusedError as error:
-            raise ConnectFailed("connection refused") from error
-        except socket.gaierror as error:
-            raise ConnectFailed("its name cannot be resolved") from error
-        except OSError as error:
-            raise ConnectFailed("no connection") from error
+            raise response.NoConnection(f"no {'TLS' if origin.peer.is_tls else 'TCP'} connection in time") from None
         self._connections.add(connection)
         return connection
 
-    async def _look_up(self, origin: _Origin) -> list[Address]:
-        """Return the addresses of an origin, at most :data:`DNS_TTL` seconds old. Raises :class:`OSError`."""
-        key = (origin.host, origin.port)
-        known = self._addresses.get(key)
-        if known is None:
-            known = await self._look_ups.join(key, lambda: self._resolver.addresses(*key, socket.AF_UNSPEC))
-            self._addresses[key] = known
-        return known
-
-    async def _connect_to_any(self, origin: _Origin, addresses: list[Address], until: float) -> LeanConnection:
-        """Try each address for its part of the time that is left; raise the last failure. What failed comes last."""
-        left = len(addresses)
-        for address in tuple(addresses):
-            try:
-                async with asyncio.timeout((until - self._loop.time()) / left):
-                    return await self._connect_to(origin, address)
-            except ssl.SSLError:
-                raise  # another address has the same certificate
-            except OSError:
-                addresses.sort(key=address.__eq__)  # it becomes the last
-                left -= 1
-                if not left:
-                    raise
-        raise ConnectFailed("its name has no address")
-
-    async def _connect_to(self, origin: _Origin, address: Address) -> LeanConnection:
-        transport, connection = await self._loop.create_connection(
-            lambda: LeanConnection(self._tls, self._writes, self._forget, self._reserve),
-            address.host,
-            origin.port,
-            ssl=origin.tls,
-            server_hostname=(self._tls.server_name or origin.host) if origin.tls is not None else None,
-        )
-        try:
-            self._tls.check_pinned(transport)
-        except ConnectFailed:
-            connection.abort()
-            raise
-        return connection
+    def _make_connection(self) -> LeanConnection:
+        return LeanConnection(self._tls, self._writes, self._forget, self._reserve)
 
     def _keep(self, origin: _Origin, connection: LeanConnection) -> None:
         """Keep a connection after an exchange. One that cannot be used again closes itself."""

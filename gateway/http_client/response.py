@@ -39,6 +39,12 @@ class NoConnection(OutboundError):
     sent = False
 
 
+class NoRoomToSend(OutboundError):
+    """Raised where the process holds too many answers to have room for this one."""
+
+    sent = False
+
+
 class Interrupted(OutboundError):
     """Raised where the connection ended before the answer did."""
 
@@ -47,7 +53,11 @@ class DeadlinePassed(OutboundError):
     """Raised where no complete answer came in time."""
 
 
-class AnswerTooLarge(OutboundError):
+class UnusableAnswer(OutboundError):
+    """Raised where the other side did answer, with what cannot be used."""
+
+
+class AnswerTooLarge(UnusableAnswer):
     """Raised where the answer is larger than allowed."""
 
 
@@ -55,7 +65,7 @@ class NoRoom(OutboundError):
     """Raised where the process holds too many answers to read this one."""
 
 
-class BadHttp(OutboundError):
+class BadHttp(UnusableAnswer):
     """Raised where the answer is not valid HTTP (RFC 9112)."""
 
 
@@ -79,6 +89,16 @@ class Answer(Struct):
     def content_type(self) -> str:
         """Return the bare media type, lower-case."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+class HandshakeRefused(OutboundError):
+    """Raised where the answer to a WebSocket's handshake opens none (RFC 6455 §4.1)."""
+
+    sent = False
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"the handshake was answered with HTTP {answer.status}")
+        self.answer = answer
 
 
 def has_input(transport: asyncio.BaseTransport | None) -> bool:

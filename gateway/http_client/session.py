@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 from weakref import WeakSet
 
 import aiohttp
@@ -20,6 +20,7 @@ from cachetools import LRUCache
 from yarl import URL
 
 from gateway.http_client import response
+from gateway.http_client.connecting import REASONS
 from gateway.http_client.resolver import AddressRefused, Reach, Resolver
 from gateway.http_client.response import CHUNK, CONNECT_TIMEOUT, Answer, ConnectFailed, OutboundError, has_input
 from gateway.http_client.tls import CERTIFICATE_ALERT, TlsFiles, certificate_reason, tls_reason
@@ -52,14 +53,14 @@ class _Exchange:
 _EXCHANGE: Final[ContextVar[_Exchange]] = ContextVar("exchange")
 
 
-class _Connector(aiohttp.TCPConnector):
+class _CarefulConnector(aiohttp.BaseConnector):
     """Record when an exchange gets its connection: until then no byte of it was sent. Use no kept connection that was
     closed, which aiohttp may notice only after the request was written, or that has unasked bytes, which it would take
     for the next answer. Refuse one whose certificate is not the pinned one of ``tls``. The arguments of ``connect`` are
     not documented, and are passed through."""
 
     def __init__(self, tls: TlsFiles, **knobs: Any) -> None:
-        super().__init__(ssl=True if tls.is_default else tls.context(), **knobs)
+        super().__init__(**knobs)
         self._tls = tls
         self._used: WeakSet[asyncio.BaseProtocol] = WeakSet()
 
@@ -85,6 +86,17 @@ class _Connector(aiohttp.TCPConnector):
             raise
 
 
+_CLOSING: Final = aiohttp.ClientWSTimeout(ws_close=1.0)  # seconds for the other side to close a WebSocket, too
+
+
+class _Connector(_CarefulConnector, aiohttp.TCPConnector):
+    """Connect to hosts."""
+
+
+class _UnixConnector(_CarefulConnector, aiohttp.UnixConnector):
+    """Connect to one Unix socket."""
+
+
 class Outbound:
     """Hold a pool of at most ``connections``, 0 for any number. Every request gets ``headers``. ``reserve`` is asked
     before bytes of an answer are kept, and gets them back, as a negative number, once all are read."""
@@ -99,20 +111,27 @@ class Outbound:
         reach: Reach | None = None,
         reserve: Callable[[int], bool] = lambda _: True,
         middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
+        socket: str | None = None,
     ) -> None:
         self._reserve = reserve
         self._connections = connections
         self._proxy = proxy
         self._tls = tls or TlsFiles()
         self._urls: LRUCache[str, URL] = LRUCache(1000)
-        self._session = aiohttp.ClientSession(
-            connector=_Connector(
+        knobs: dict[str, Any] = {"limit": connections, "keepalive_timeout": response.KEEPALIVE}
+        connector = (
+            _UnixConnector(self._tls, path=socket, **knobs)
+            if socket is not None
+            else _Connector(
                 self._tls,
-                limit=connections,
+                ssl=True if self._tls.is_default else self._tls.context(),
                 ttl_dns_cache=response.DNS_TTL,
-                keepalive_timeout=response.KEEPALIVE,
                 resolver=_AiohttpResolver(Resolver(reach)),
-            ),
+                **knobs,
+            )
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             headers=headers,
@@ -173,6 +192,29 @@ class Outbound:
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
             raise response.BadHttp("the answer is not valid HTTP") from error
 
+    async def open_websocket(
+        self, url: str, headers: Mapping[str, str], *, max_bytes: int
+    ) -> aiohttp.ClientWebSocketResponse[Literal[False]]:
+        """Open a WebSocket whose messages have at most ``max_bytes``. Raises :class:`ConnectFailed` and
+        :class:`HandshakeRefused`."""
+        _EXCHANGE.set(_Exchange())
+        try:
+            return await self._session.ws_connect(
+                self._url(url),
+                headers=headers,
+                proxy=self._proxy,
+                server_hostname=self._tls.server_name,
+                timeout=_CLOSING,
+                max_msg_size=max_bytes,
+                decode_text=False,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise response.HandshakeRefused(Answer(error.status, error.headers or {}, b"")) from error
+        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
+            raise response.ConnectFailed(_reason(error, self._tls)) from error
+        except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
+            raise response.ConnectFailed("its answer to a WebSocket's handshake is none") from error
+
     def _url(self, url: str) -> URL:
         known = self._urls.get(url)
         if known is None:
@@ -219,6 +261,4 @@ def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, 
         return str(error.os_error) if isinstance(error.os_error, AddressRefused) else "its name cannot be resolved"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status}"
-    if isinstance(error.os_error, ConnectionRefusedError):
-        return "connection refused"
-    return "no connection"
+    return REASONS.get(type(error.os_error), "no connection")

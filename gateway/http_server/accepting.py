@@ -97,13 +97,7 @@ class Acceptor:
     """Accept the connections of ``serving`` on bound ``sockets`` until :meth:`close`. ``spare`` descriptors are held
     open: one is closed for a connection that finds no other, so that the admin port always responds."""
 
-    def __init__(
-        self,
-        sockets: Sequence[socket.socket],
-        serving: Serving,
-        limit: ConnectionLimit,
-        spare: int = 0,
-    ) -> None:
+    def __init__(self, sockets: Sequence[socket.socket], serving: Serving, limit: ConnectionLimit, spare: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._sockets = self._own = tuple(sockets)
         self._serving = serving

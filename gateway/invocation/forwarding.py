@@ -1,6 +1,7 @@
 """Forward a call that may run to the service: with the credential, the deadline and the structure of ``params``."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -26,22 +27,15 @@ _LARGE: Final = 256 * 1024
 log = structlog.get_logger()
 
 
+@dataclass(eq=False, repr=False)
 class Forwarder:
-    """Send calls to one service. ``timeout`` is the time in seconds of a call whose tool has none of its own."""
+    """Send calls to one service. ``_timeout`` is the time in seconds of a call whose tool has none of its own."""
 
-    def __init__(
-        self,
-        client: BackendClient,
-        credential: Credential,
-        param_structures: ParamStructures,
-        budget: ResendBudget,
-        timeout: float,
-    ) -> None:
-        self._client = client
-        self._credential = credential
-        self._param_structures = param_structures
-        self._budget = budget
-        self._timeout = timeout
+    _client: BackendClient
+    _credential: Credential
+    _param_structures: ParamStructures
+    _budget: ResendBudget
+    _timeout: float
 
     def __repr__(self) -> str:
         url, credential = masked_url(self._client.url), type(self._credential).__name__
@@ -69,7 +63,7 @@ class Forwarder:
         :class:`~gateway.errors.AuditUnavailable` where the audit is required, and cannot be written.
         """
         binding = tool.binding
-        parts = await self._credential.request_parts(caller)
+        parts = self._credential.parts or await self._credential.request_parts(caller)
         timeout = binding.timeout or self._timeout
         # The queue and the breaker count by it.
         key = binding.method if binding.endpoint is None else f"{binding.method} at {binding.endpoint}"

@@ -86,9 +86,8 @@ class InputRequests:
             return None
         answer = extras.responses.get(CONFIRM) if state is not None else None
         if state is None or not isinstance(answer, Mapping) or "action" not in answer:
-            return InputRequest(
-                {CONFIRM: _consent_request(tool, arguments, self._of)}, self._sign_state(caller, tool, arguments)
-            )
+            signed_state = self._sign_state(_state_owner(caller, tool, arguments))
+            return InputRequest({CONFIRM: _consent_request(tool, arguments, self._of)}, signed_state)
         await self._use_state(state)
         if answer["action"] != "accept":
             raise BackendError("The person did not agree to this call, so it was not made")
@@ -105,7 +104,8 @@ class InputRequests:
         if not is_valid or not (requests or state) or not isinstance(state, str | None):
             raise BadBackendAnswer("The backend's request for input is not one that MCP defines")
         require_capabilities(_needed_capabilities(requests.values()), extras)
-        signed_state = self._sign_state(caller, tool, arguments, consent=tool.confirm, backend=state)
+        owner = _state_owner(caller, tool, arguments)
+        signed_state = self._sign_state(owner, consent=tool.confirm, backend=state)
         if len(signed_state) > MAX_STATE:
             raise BadBackendAnswer("The backend's requestState is too large")
         return InputRequest(requests, signed_state)
@@ -115,17 +115,9 @@ class InputRequests:
         if not await self._store.add(f"consent:{state.nonce}", TTL + SKEW):
             raise InvalidParams("requestState was used before; call again without it")
 
-    def _sign_state(
-        self,
-        caller: Caller,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        *,
-        consent: bool = False,
-        backend: str | None = None,
-    ) -> str:
+    def _sign_state(self, owner: tuple[str, ...], *, consent: bool = False, backend: str | None = None) -> str:
         parts = [secrets.token_urlsafe(12), consent, backend]
-        return self._signer.sign(jsonrpc.encode(parts).decode(), *_state_owner(caller, tool, arguments))
+        return self._signer.sign(jsonrpc.encode(parts).decode(), *owner)
 
 
 def usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, TypeAlias
 
 import structlog
@@ -83,49 +84,36 @@ class Call(Struct):
         return self._execute(self, answer_started)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Invocation:
-    """Prepare and run the tool calls of one service. ``timeout`` is in seconds."""
+    """Prepare and run the tool calls of one service. A group has no ``forwarder``: each of its calls goes through the
+    door of its service. ``name_style`` is that of tool names where the caller chose none."""
 
-    def __init__(
-        self,
-        *,
-        discovery: CatalogSource,
-        forwarder: Forwarder,
-        validators: ValidatorCache,
-        input_requests: InputRequests,
-        access: Access,
-        budget: CallBudget,
-        listings: Budget,
-        concurrency: ConcurrencyLimit,
-        builtin: Mapping[str, BuiltinTool],
-        name_style: NameStyle,
-    ) -> None:
-        self._discovery = discovery
-        self._forwarder = forwarder
-        self._validators = validators
-        self._input_requests = input_requests
-        self._access = access
-        self._budget = budget
-        self._listings = listings
-        self._concurrency = concurrency
-        self._builtin = builtin
-        self.name_style = name_style
-        """The style of tool names where the caller chose none."""
+    discovery: CatalogSource
+    validators: ValidatorCache
+    input_requests: InputRequests
+    access: Access
+    budget: CallBudget
+    listings: Budget
+    concurrency: ConcurrencyLimit
+    builtin: Mapping[str, BuiltinTool]
+    name_style: NameStyle
+    forwarder: Forwarder = field(init=False)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._forwarder!r}>"
+        return f"<{type(self).__name__}: {getattr(self, 'forwarder', None)!r}>"
 
     def at_group(self, access: Access, input_requests: InputRequests) -> Invocation:
         """Return the same for callers of a group, which names scopes, signs states and searches by itself."""
-        vars(other := copy(self)).update(_access=access, _input_requests=input_requests, _builtin={})
+        vars(other := copy(self)).update(access=access, input_requests=input_requests, builtin={})
         return other
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """Return a tool of the caller's view by its name or its method's. ``patience`` is the longest wait in seconds
         where no listing is cached. Raise :class:`UnknownTool`, :class:`~gateway.errors.CatalogUnavailable`."""
-        if (builtin := self._builtin.get(name)) and await builtin.is_offered(caller):
+        if (builtin := self.builtin.get(name)) and await builtin.is_offered(caller):
             return builtin.tool
-        tool = await self._discovery.find_tool(caller, name, patience)
+        tool = await self.discovery.find_tool(caller, name, patience)
         if tool is None:
             raise await self._unknown_tool(caller, name)
         return tool
@@ -134,8 +122,8 @@ class Invocation:
         """Return the error, which names the nearest tool that the caller may see."""
         meant = ""
         with suppress(InsufficientScope):  # a caller who may not list is told no name
-            self._access.check_list(caller)
-            visible = self._access.visible_catalog(caller, await self._discovery.catalog(caller))
+            self.access.check_list(caller)
+            visible = self.access.visible_catalog(caller, await self.discovery.catalog(caller))
             meant = visible.nearest_name(name, caller.name_style or self.name_style)
         return UnknownTool(f"Unknown tool: {excerpt(name, 128)}{meant}")
 
@@ -159,23 +147,23 @@ class Invocation:
         """
         record = RECORD.get()
         record.tool = name  # also where there is no such tool
-        builtin = self._builtin.get(name)
-        tool = builtin.tool if builtin else self._discovery.find_fresh_tool(caller, name)
-        if (tool is None or builtin is not None) and self._discovery.would_list(caller):
-            await self._listings.spend(caller)  # as if the caller asked for it: views are many, by tokens' scopes
+        builtin = self.builtin.get(name)
+        tool = builtin.tool if builtin else self.discovery.find_fresh_tool(caller, name)
+        if (tool is None or builtin is not None) and self.discovery.would_list(caller):
+            await self.listings.spend(caller)  # as if the caller asked for it: views are many, by tokens' scopes
         if builtin is not None and not await builtin.is_offered(caller):
             builtin = tool = None
-        tool = tool or await self._discovery.find_tool(caller, name)
+        tool = tool or await self.discovery.find_tool(caller, name)
         if tool is None:
             raise await self._unknown_tool(caller, name)
         record.tool = tool.name
-        if self._access.enabled and (builtin is None or not builtin.calls_named):
+        if self.access.enabled and (builtin is None or not builtin.calls_named):
             # Before the arguments: their faults describe the tool.
-            self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
+            self.access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
         state = None if extras is None else extras.state  # whose it is, is only known with the arguments
         quota = None
         if state is None:
-            quota = await self._budget.spend(caller, tool)
+            quota = await self.budget.spend(caller, tool)
             if quota.wait:
                 return Call(caller, tool, {}, extras, quota.fault, quota.headers, self._execute, {})
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments
@@ -184,14 +172,14 @@ class Invocation:
             record.tool = target.name
         sent = call_arguments
         # Before anything is bound to the arguments: a consent, a request's state, a line of the audit.
-        validators, take = self._validators, record.memory.take
+        validators, take = self.validators, record.memory.take
         is_valid = validators.compile_tool(target.digest, target.checked_schema).is_valid(sent)
         if not (is_valid or as_sent) and (repaired := repair_arguments(target, sent, validators, take)) is not None:
             (call_arguments, record.coerced), is_valid = repaired, True
-        if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
-            quota = await self._budget.spend(caller, target)
+        if state is not None and not await self.input_requests.is_first_answer(state, caller, target, call_arguments):
+            quota = await self.budget.spend(caller, target)
         elif quota is not None and target is not tool:
-            quota = await self._budget.spend_tool(caller, target) or quota
+            quota = await self.budget.spend_tool(caller, target) or quota
         if extras is not None and not target.is_plain:
             extras = usable_extras(target, extras)
         fault = quota.fault if quota is not None and quota.wait else None
@@ -209,7 +197,7 @@ class Invocation:
         try:
             if not call.is_valid:
                 self._refuse_arguments(call.tool, call.arguments)
-            method, params = self._forwarder.method_and_params(call.tool, call.arguments)
+            method, params = self.forwarder.method_and_params(call.tool, call.arguments)
         except InvalidArguments as fault:
             return {"faults": fault.data["faults"] if isinstance(fault.data, dict) else [fault.message]}
         return {"method": method, "params": params}
@@ -222,10 +210,10 @@ class Invocation:
         given = {name: value for name, value in arguments.items() if value is not None}  # models send null for nothing
         if not builtin.calls_named:
             return tool, given
-        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
-        named = await self._discovery.find_tool(caller, given["name"]) if validator.is_valid(given) else None
-        if self._access.enabled:
-            self._access.check_call(caller, named or tool)
+        validator = self.validators.compile_tool(tool.digest, tool.checked_schema)
+        named = await self.discovery.find_tool(caller, given["name"]) if validator.is_valid(given) else None
+        if self.access.enabled:
+            self.access.check_call(caller, named or tool)
         if named is None:
             return tool, given
         log.info("tool called through call_tool", tool=named.name, method=named.method)
@@ -240,12 +228,12 @@ class Invocation:
             auditor.note_call(RECORD.get(), tool.method, call.arguments, tool.binding.audited)
         try:
             try:
-                held = self._concurrency.begin_call(call.caller)
+                held = self.concurrency.begin_call(call.caller)
                 if not call.is_valid:
                     self._refuse_arguments(tool, call.arguments)
                 if not tool.is_plain:
                     return _noted(await self._make_special_call(call, answer_started))
-                value = await self._forwarder.forward(
+                value = await self.forwarder.forward(
                     call.caller, tool, call.arguments, call.extras, None, answer_started=answer_started
                 )
                 self._check_result(tool, value)
@@ -254,7 +242,7 @@ class Invocation:
                 if isinstance(fault, BackendError):
                     fault.message += note_nulls(tool, call.sent, call.arguments)
                 if isinstance(fault, ResultMismatch):  # later listings show the tool without the schema
-                    await self._discovery.drop_output_schema(tool)
+                    await self.discovery.drop_output_schema(tool)
                 return _noted(Outcome(tool, fault=fault))
         except Exception as error:
             failure = to_gateway_error(error, tool=tool.name)
@@ -264,36 +252,36 @@ class Invocation:
             raise failure from None
         finally:
             if held is not None:
-                self._concurrency.end_call(held)
+                self.concurrency.end_call(held)
 
     async def _make_special_call(self, call: Call, answer_started: bool) -> Outcome:
         """Make a call of a tool that is not plain. Raise :class:`ToolFault`."""
         tool, extras = call.tool, call.extras
         if tool.binding.is_builtin:
-            return Outcome(tool, await self._builtin[tool.name].handler(call.caller, call.arguments))
+            return Outcome(tool, await self.builtin[tool.name].handler(call.caller, call.arguments))
         state = None
         if extras is not None and extras.state is not None and (tool.confirm or tool.input_required):
-            state = self._input_requests.read_state(extras.state, call.caller, tool, call.arguments)
+            state = self.input_requests.read_state(extras.state, call.caller, tool, call.arguments)
         if extras is None:
             _check_surface(tool)
         elif tool.confirm:
-            request = await self._input_requests.request_consent(extras, state, call.caller, tool, call.arguments)
+            request = await self.input_requests.request_consent(extras, state, call.caller, tool, call.arguments)
             if request is not None:
                 return Outcome(tool, input_request=request)
             RECORD.get().consent = time.time()
-        value = await self._forwarder.forward(
+        value = await self.forwarder.forward(
             call.caller, tool, call.arguments, extras, state, answer_started=answer_started
         )
         if tool.input_required and isinstance(value, dict) and value.get("resultType") == "input_required":
             if extras is None:
                 raise InputRequired(_needs_elicitation("This method asks for input"))
-            request = self._input_requests.request_input(value, extras, call.caller, tool, call.arguments)
+            request = self.input_requests.request_input(value, extras, call.caller, tool, call.arguments)
             return Outcome(tool, input_request=request)
         self._check_result(tool, value)
         return Outcome(tool, value)
 
     def _refuse_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> NoReturn:
-        faults = self._validators.compile_tool(tool.digest, tool.checked_schema).faults(arguments)
+        faults = self.validators.compile_tool(tool.digest, tool.checked_schema).faults(arguments)
         raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})
 
     def _check_result(self, tool: Tool, value: Any) -> None:
@@ -310,7 +298,7 @@ class Invocation:
             value = result["structuredContent"]
         if type(value) is Raw:  # only where the schema says no more than a type
             value = {} if bytes(value).startswith(b"{") else []
-        validator = self._validators.compile_tool(tool.result_digest, schema)
+        validator = self.validators.compile_tool(tool.result_digest, schema)
         if not validator.is_valid(value):
             faults = validator.faults(jsonrpc.decode(full_result) if type(full_result) is Raw else value)
             if faults == [TOO_LARGE]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -22,6 +22,7 @@ from gateway.jsonrpc.bounds import SMALL, count_members, has_slow_numbers, nesti
 
 Raw: TypeAlias = msgspec.Raw
 """JSON that is serialized already, as a part of a value for :func:`encode`, which writes plain bytes as base64."""
+_Kind = TypeVar("_Kind")
 
 Id: TypeAlias = str | int | Raw
 """Raw is null or a fractional number as received: a decoded float would lose digits."""
@@ -119,6 +120,14 @@ def decode(raw: bytes | memoryview | Raw) -> Any:
     value = decode_json(raw)
     check_depth(bytes(raw), value, _MAX_READ_DEPTH)
     return value
+
+
+def read_as(kind: type[_Kind], value: Any) -> _Kind:
+    """Return decoded JSON as a type of ours. Raise :class:`ValueError` with what is wrong."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not a {kind.__name__}: {error}") from None
 
 
 def decode_json(raw: bytes | memoryview | Raw, decode: Callable[[bytes | memoryview | Raw], Any] = _decode) -> Any:
@@ -295,6 +304,13 @@ def pointer_of(parts: Iterable[object]) -> str:
 def parts_of(pointer: str) -> list[str]:
     """Return the names and indexes of a pointer."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def member_at(value: Any, path: Iterable[str]) -> Any:
+    """Return the member of an object, or of objects within it, at a path of names, None where there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def resolve(document: Any, reference: str) -> Any:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from gateway import jsonrpc
 from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Id, Raw, check_depth, decode_json, encode, members_of
 from gateway.jsonrpc.bounds import SMALL, may_have_huge_numbers, may_nest_deeper, value_cost
@@ -41,7 +43,8 @@ def parse_response(raw: bytes, id: Id, *, bare: bool = False) -> tuple[Any, Resp
     if (not begins or raw.find(b'"id"', -64) > 0) and type(value) is dict and _two_ids(raw, members_of(raw)):
         raise ValueError("two members of one name")
     result, fault = parse_decoded_response(value, id, bare=bare)
-    check_depth(raw, result, MAX_SHOWN_DEPTH)
+    if len(raw) > SMALL or raw.count(b"{") + raw.count(b"[") >= MAX_SHOWN_DEPTH:  # few need the look
+        check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 
@@ -89,9 +92,11 @@ def _fault_of(error: Any) -> ResponseError:
         )
     if not isinstance(error, dict):
         return ResponseError(None, error if isinstance(error, str) else "")
-    code, message = error.get("code"), error.get("message")
+    code, message = error.get("code"), error.get("message", error.get("error"))  # the latter is OVSDB's
     return ResponseError(
-        code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data")
+        code if type(code) is int else None,
+        message if isinstance(message, str) else "",
+        error.get("data", error.get("details")),
     )
 
 
@@ -141,3 +146,41 @@ def _result_as_written(raw: bytes, id: str | int) -> Raw | None:
     # A line break would end the line of an event. Spaces are only more to read: who writes them does so from the start.
     is_spaced = any(space in raw[:SMALL] for space in _SPACES)
     return Raw(jsonrpc.compact(result)) if is_spaced or b"\n" in raw or b"\r" in raw else result
+
+
+# On connections that carry messages both ways, the service may send some of its own.
+_METHOD_NOT_FOUND: Final = -32601
+
+
+class Head(msgspec.Struct):
+    """Hold what tells whose a message is. ``method`` is None in a response, ``id`` in a notification."""
+
+    id: str | int | float | None = None
+    error: Raw = NULL
+    method: str | None = None
+    params: Raw = Raw(b"[]")
+    jsonrpc: Raw = Raw(b"")
+
+
+_decode_head = msgspec.json.Decoder(Head).decode
+
+
+def parse_head(raw: bytes) -> Head:
+    """Return the head of a message. Raises :class:`ValueError` for what is no JSON-RPC message."""
+    try:
+        return _decode_head(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def answer_to_service(head: Head) -> bytes:
+    """Return the response to a request of the service: ``echo`` gets its params back, as OVSDB uses it (RFC 7047
+    §4.1.11), and all others an error. It is of the version of the request."""
+    answer: dict[str, Any] = {"jsonrpc": "2.0"} if head.jsonrpc else {}
+    answer["id"] = head.id
+    if head.method == "echo":
+        answer |= {"result": head.params} | ({} if head.jsonrpc else {"error": None})
+    else:
+        error = {"code": _METHOD_NOT_FOUND, "message": "Method not found"}
+        answer |= {"error": error} if head.jsonrpc else {"result": None, "error": error}
+    return encode(answer)

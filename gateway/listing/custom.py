@@ -11,7 +11,7 @@ from typing import Any, Final
 from gateway.listing import dialect
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
 from gateway.listing.entries import UnusableMethod, is_heading, name_parameters, object_of, schema_of_word, text_of
-from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Structure
+from gateway.model import Listing, Method, Parameter, SourceAnswer, Structure
 from gateway.settings.custom import CustomListing, CustomParameter, Path
 
 MAX_METHODS: Final = 20_000
@@ -38,16 +38,12 @@ class Custom:
         else:
             params = None if form.params is None else form.params.get_secret_value()
             question = dialect.call_question(source, form.method, params)
-        document = await dialect.first_match([question], _recognizes, "no object or list")
+        document = await dialect.first_match([question], lambda it: isinstance(it, dict | list), "no object or list")
         try:
             # In a thread: JSONPath is slow, and a listing may have thousands of entries.
             return await asyncio.to_thread(parse_listing, document, form)
         except ValueError as error:
             raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {error}"))]) from None
-
-
-def _recognizes(document: Any) -> bool:
-    return isinstance(document, dict | list)
 
 
 def _why_empty(listing: Listing, form: CustomListing) -> str:
@@ -111,12 +107,10 @@ def _parameter(form: CustomParameter, key: str | None, entry: Any) -> Parameter:
     required = form.required is not None and _is_true(_value_at(form.required, entry))
     if form.optional is not None:
         required = not _is_true(_value_at(form.optional, entry))
-    return Parameter(name, _schema(form, entry), required, text_of(_value_at(form.description, entry)))
-
-
-def _schema(form: CustomParameter, entry: Any) -> Schema:
-    declared = _value_at(form.schema_, entry)
-    return declared if isinstance(declared, dict | bool) else schema_of_word(_value_at(form.type, entry))
+    schema = _value_at(form.schema_, entry)
+    if not isinstance(schema, dict | bool):
+        schema = schema_of_word(_value_at(form.type, entry))
+    return Parameter(name, schema, required, text_of(_value_at(form.description, entry)))
 
 
 def _name(path: Path | None, key: str | None, entry: Any) -> Any:

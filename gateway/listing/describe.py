@@ -57,7 +57,8 @@ def recognizes(document: Any) -> bool:
     if isinstance(procs, list):
         return isinstance(document.get("sdversion"), str) or any("name" in object_of(proc) for proc in procs)
     if isinstance(methods, list):
-        return any(map(_has_rpctype, methods))
+        fields = (field for entry in methods for field in list_of(object_of(entry).get("params")))
+        return any("rpctype" in object_of(field) for field in fields)
     # Kodi's document also has methods{} with "type": "method", but with types{} beside it.
     named = object_of(methods).values() if "types" not in document else ()
     return any(object_of(method).get("type") == "method" for method in named)
@@ -86,10 +87,6 @@ def parse_listing(document: dict[str, Any]) -> Listing:
 
 def _named(entries: list[Any]) -> Iterator[tuple[Any, Any]]:
     return ((object_of(entry).get("name"), entry) for entry in entries)
-
-
-def _has_rpctype(entry: Any) -> bool:
-    return any("rpctype" in object_of(field) for field in list_of(object_of(entry).get("params")))
 
 
 def _procedure(name: str, proc: dict[str, Any]) -> Method:

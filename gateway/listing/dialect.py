@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from gateway.listing.entries import REMEDY, UnusableMethod
-from gateway.model import Listing, Method, QuarantinedMethod, SourceAnswer
+from gateway.model import NOT_ASKED, Listing, Method, QuarantinedMethod, SourceAnswer
 from gateway.settings import CustomListing
 from gateway.text import masked_url, shorten
 
@@ -84,7 +84,8 @@ PARTS: Final[tuple[Part, ...]] = get_args(Part)
 @dataclass(frozen=True, slots=True)
 class DialectInfo:
     """Describe a dialect for operators, in Markdown; ``docs/dialects.md`` is made from it. ``dialect: auto`` tries it
-    where it is ``probed``: not where a question needs params, or the operator has to name a file."""
+    where it is ``probed``: not where a question needs params, or the operator has to name a file. With ``schemes``, it
+    is tried only where the URL has one of them."""
 
     spoken_by: str
     requests: str
@@ -93,6 +94,7 @@ class DialectInfo:
     params: str
     not_carried: str
     probed: bool = True
+    schemes: tuple[str, ...] = ()
 
 
 class Dialect(Protocol):
@@ -146,6 +148,8 @@ async def first_match(questions: Iterable[Question], recognizes: Callable[[Any],
 
 def add_step(steps: list[Step], question: str, answer: SourceAnswer, missing: str) -> None:
     """Append the step of a question that brought no JSON, or not the JSON of this dialect."""
+    if answer is NOT_ASKED:
+        return
     if answer.has_value:
         answer = SourceAnswer(f"JSON, but {missing}", http=answer.http)
     steps.append(Step(question, answer))

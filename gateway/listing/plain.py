@@ -1,8 +1,9 @@
 """Read lists without a specification: names, or entries with a name.
 
-Such are Substrate's ``rpc_methods`` and Electrum's ``help``. The list stands alone or in a member such as ``methods``;
-it may be an object by name, or one text of names. Parameters are a list of names or of entries, an object by name, or
-one JSON Schema. A method with only a name may accept either structure: the caller chooses, with a list or an object.
+Such are Substrate's ``rpc_methods``, Electrum's ``help`` and ``__listMethods`` of rpc-websockets. The list stands alone
+or in a member such as ``methods``; it may be an object by name, or one text of names. Parameters are a list of names or
+of entries, an object by name, or one JSON Schema. A method with only a name may accept either structure: the caller
+chooses, with a list or an object.
 """
 
 import re
@@ -17,6 +18,7 @@ from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands")
 """Methods that answer such a list, in the order of asking."""
+_OVER_WEBSOCKET: Final = "__listMethods"
 _LIST_MEMBERS: Final = ("methods", "commands", "functions", "procedures", "help")
 _NAME_MEMBERS: Final = ("name", "method", "command")
 _NAMES: Final = re.compile(r"[A-Za-z][\w.:/-]*+(?:\s++[A-Za-z][\w.:/-]*+)*+")
@@ -32,7 +34,8 @@ class Plain:
     name = "plain"
     info = DialectInfo(
         spoken_by="services with their own lists of names, or of entries with a name",
-        requests="`GET {base}/jsonrpc/methods`; then `rpc_methods`, `rpc.methods`, `methods`, `help` and `commands`",
+        requests="`GET {base}/jsonrpc/methods`; then `rpc_methods`, `rpc.methods`, `methods`, `help` and `commands`; "
+        "over a WebSocket first `__listMethods`",
         recognized_by="a list of names or of entries with `name`, alone or in `methods`, `commands`, …; or `methods{}` "
         "by name; as the answer to a call also a text of at least two names",
         carries=("title", "description", "parameters", "types", "required", "result"),
@@ -43,7 +46,8 @@ class Plain:
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         questions = [get_question(source, source.listing_url or source.base + PATH)]
-        questions += [call_question(source, name) for name in LISTS]
+        own = (_OVER_WEBSOCKET,) if source.url.startswith(("ws:", "wss:")) else ()
+        questions += [call_question(source, name) for name in (*own, *LISTS)]
         return await first_listing(questions, recognizes, "no list of names", parse_listing)
 
 

@@ -13,11 +13,12 @@ from msgspec import structs
 from gateway.backend.redaction import REDACTED
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
-from gateway.http_client.transport import Transport
+from gateway.backend.transport import Transport
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, static
 from gateway.listing.custom import Custom
 from gateway.listing.dialect import Dialect, ListingSource, NoListing, Step
 from gateway.listing.help import Help
+from gateway.listing.ovsdb import Ovsdb
 from gateway.listing.truenas import TrueNas
 from gateway.listing.ubus import Ubus
 from gateway.model import Caller, Listing, MessageForm, Method, QuarantinedMethod, SourceAnswer
@@ -39,6 +40,7 @@ _ALL_DIALECTS: Final[tuple[Dialect, ...]] = (
     kodi.Kodi(),
     mopidy.Mopidy(),
     Help(),
+    Ovsdb(),
     plain.Plain(),
     TrueNas(),
     Ubus(),
@@ -65,7 +67,8 @@ async def probe_dialects(source: ListingSource, progress: Callable[[str], None] 
     source = _CachingSource(source)
     steps: list[Step] = []
     for dialect in DIALECTS.values():
-        if not dialect.info.probed:
+        info = dialect.info
+        if not info.probed or (info.schemes and source.url.partition(":")[0].lower() not in info.schemes):
             continue
         progress(dialect.name)
         try:
@@ -203,12 +206,15 @@ class ListingReader:
 
     def _source(self, caller: Caller, parts: RequestParts, patience: float | None) -> BackendSource:
         listing = self._settings.listing
+        others = _other_forms(self._settings) if self._form == form_of(self._settings) else ()
+        if any(form.framing != self._form.framing for form in others):
+            patience = PATIENCE  # who waits for the end of a message says nothing
         # A shared listing has one language: its view names none. The first caller must not choose it for all.
         if language := listing.language or caller.view.language:
             parts = structs.replace(parts, headers={**parts.headers, "Accept-Language": language})
         return BackendSource(
             self._transport_of("" if caller.view.is_shared else "\n".join(caller.identity)),
-            self._settings.url,
+            self._settings.target,
             parts,
             listing_url=listing.url,
             file=listing.file,
@@ -219,7 +225,7 @@ class ListingReader:
             patience=patience,
             secrets=(*self._secrets, *secrets_in(self._settings.url), *secrets_in(listing.url or "")),
             form=self._form,
-            others=_other_forms(self._settings) if self._form == form_of(self._settings) else (),
+            others=others,
             reserve=self._reserve,
         )
 
@@ -227,16 +233,18 @@ class ListingReader:
 def form_of(settings: Backend) -> MessageForm:
     """Return the configured message form, or the first one to try."""
     form = {"1.0": ONE, "2.0-with-params": ALWAYS}.get(settings.version, PLAIN)
-    return replace(form, integer_ids=settings.ids == "integer")
+    return replace(form, integer_ids=settings.ids == "integer", framing=settings.framing)
 
 
 def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
     """Return the message forms to try where the backend does not understand the first."""
     first = form_of(settings)
     others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,)}.get(settings.version, ())
-    forms = [replace(form, integer_ids=first.integer_ids) for form in others]
+    forms = [replace(form, integer_ids=first.integer_ids, framing=first.framing) for form in others]
     if settings.ids == "auto":
         forms.append(replace(first, integer_ids=True))
+    if settings.wire == "stream" and settings.framing == "auto":
+        forms += [replace(first, framing=framing) for framing in ("etx", "content-length")]
     return tuple(form for form in forms if form != first)
 
 

@@ -1,9 +1,10 @@
 """Read TrueNAS's ``core.get_methods``: a map from each method's name to its description and lists of schemas.
 
 Parameters are passed by position. The schema of a parameter has its name as ``_name_`` and whether it is required as
-``_required_``; these keywords appear at every level. TrueNAS speaks over a WebSocket, so most input is a saved answer.
+``_required_``; these keywords appear at every level. TrueNAS speaks over a WebSocket.
 """
 
+from functools import partial
 from typing import Any, Final
 
 from gateway.listing import entries
@@ -21,19 +22,20 @@ _JOB: Final = "Starts a job and answers with its id; core.get_jobs reports its p
 class TrueNas:
     name = "truenas"
     info = DialectInfo(
-        spoken_by="TrueNAS, mostly as a saved answer in a file",
+        spoken_by="TrueNAS, over its WebSocket",
         requests="`core.get_methods`; or `backend.listing.file` with `dialect: static`",
         recognized_by="a map of entries with `accepts[]` and `returns[]`",
         carries=("description", "parameters", "types", "required", "result"),
         params="by position",
-        not_carried="Methods that transfer files (`downloadable`, `uploadable`) or need a WebSocket. Roles become "
-        "annotations: only `…_READ` is `readOnlyHint`.",
+        not_carried="Methods that transfer files (`downloadable`, `uploadable`), and in a file those that need a "
+        "WebSocket. Roles become annotations: only `…_READ` is `readOnlyHint`.",
         probed=False,
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         missing = "no map of methods with accepts[]"
-        return await first_listing([call_question(source, GET_METHODS)], recognizes, missing, parse_listing)
+        parse = partial(parse_listing, is_websocket=source.url.startswith(("ws:", "wss:")))
+        return await first_listing([call_question(source, GET_METHODS)], recognizes, missing, parse)
 
 
 def recognizes(document: Any) -> bool:
@@ -41,16 +43,16 @@ def recognizes(document: Any) -> bool:
     return any(isinstance(entry.get("accepts"), list) and "returns" in entry for entry in listed)
 
 
-def parse_listing(document: dict[str, Any]) -> Listing:
-    return listing_of(TrueNas.name, document.items(), _method)
+def parse_listing(document: dict[str, Any], *, is_websocket: bool = False) -> Listing:
+    return listing_of(TrueNas.name, document.items(), partial(_method, is_websocket=is_websocket))
 
 
-def _method(name: str, entry: Any) -> Method:
+def _method(name: str, entry: Any, *, is_websocket: bool) -> Method:
     entry = entries.entry_of(entry)
     for mark in ("downloadable", "uploadable"):
         if entry.get(mark) is True:
             raise UnusableMethod(f"the method is {mark}: it transfers a file besides its JSON", _REMEDY)
-    if entry.get("require_websocket") is True:
+    if entry.get("require_websocket") is True and not is_websocket:
         raise UnusableMethod("the method needs a WebSocket", _REMEDY)
     paragraphs = [text_of(entry.get("description")).strip(), _JOB if entry.get("job") is True else ""]
     returns = list_of(entry.get("returns"))

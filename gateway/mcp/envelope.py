@@ -12,6 +12,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.errors import HeaderMismatch, InvalidEnvelope, InvalidParams
 from gateway.invocation.input_requests import MAX_STATE
+from gateway.jsonrpc import member_at
 from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Headers, McpRequest
 from gateway.model import CallExtras, HeaderParameter, Tool
 from gateway.telemetry.record import RECORD
@@ -77,13 +78,13 @@ def _check_name(given: list[str], name: str) -> None:
         raise _mismatch(NAME, given)
 
 
-def _mismatch(name: str, given: list[str]) -> HeaderMismatch:
+def _mismatch(name: str, given: list[str], said: str = "body") -> HeaderMismatch:
     """Return the error for a header that does not say what the body says."""
     if not given:
         return HeaderMismatch(f"{name} is missing")
     if not _HEADER_VALUE.fullmatch(given[0]):
         return HeaderMismatch(f"{name} has characters that a header must not have")
-    return HeaderMismatch(f"{name} does not agree with the body")
+    return HeaderMismatch(f"{name} does not agree with the {said}")
 
 
 def decode_header(name: str, value: str) -> str:
@@ -104,7 +105,7 @@ def check_header_parameters(headers: Headers, tool: Tool, arguments: Mapping[str
     """Compare ``Mcp-Param-*`` headers with the arguments that they repeat. Raise :class:`HeaderMismatch`."""
     for parameter in tool.headers:
         given = headers.getall(parameter.header, [])
-        value = _value_at(arguments, parameter.path)
+        value = member_at(arguments, parameter.path)
         if isinstance(value, dict | list):
             value = None  # a header cannot hold it; the schema refuses it later, with a better message
         if len(given) > 1:
@@ -113,12 +114,9 @@ def check_header_parameters(headers: Headers, tool: Tool, arguments: Mapping[str
             if given:
                 raise HeaderMismatch(f"{parameter.header} is given, but its argument is missing")
             continue
-        if not given:
-            raise HeaderMismatch(f"{parameter.header} is missing")
-        if not _HEADER_VALUE.fullmatch(given[0]):
-            raise HeaderMismatch(f"{parameter.header} has characters that a header must not have")
-        if not _matches(parameter, decode_header(parameter.header, given[0]), value):
-            raise HeaderMismatch(f"{parameter.header} does not agree with the arguments")
+        is_readable = given and _HEADER_VALUE.fullmatch(given[0])
+        if not is_readable or not _matches(parameter, decode_header(parameter.header, given[0]), value):
+            raise _mismatch(parameter.header, given, "arguments")
 
 
 def call_request(tool: Tool, name: str, arguments: Mapping[str, Any], client: str) -> tuple[dict[str, str], bytes]:
@@ -131,7 +129,7 @@ def call_request(tool: Tool, name: str, arguments: Mapping[str, Any], client: st
     params = {"name": name, "arguments": arguments, "_meta": meta}
     headers = {PROTOCOL_VERSION: VERSION, METHOD: "tools/call", NAME: _header_value(name)}
     for parameter in tool.headers:
-        value = _value_at(arguments, parameter.path)
+        value = member_at(arguments, parameter.path)
         if value is not None and not isinstance(value, dict | list):
             headers[parameter.header] = _header_value(
                 value if isinstance(value, str) else jsonrpc.encode(value).decode()
@@ -144,12 +142,6 @@ def _header_value(text: str) -> str:
     if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith("=?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
-
-
-def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        arguments = arguments.get(name) if isinstance(arguments, dict) else None
-    return arguments
 
 
 def _matches(parameter: HeaderParameter, text: str, value: Any) -> bool:

@@ -7,7 +7,6 @@ HTTP 200, since clients take a 404 for the end of a session. Hanging up does not
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,11 +16,9 @@ from msgspec.structs import replace
 
 from gateway import jsonrpc
 from gateway.concurrency.background import UseCounter
-from gateway.discovery.subscriptions import StreamEvent, Subscriptions
 from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, ParseError
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
-from gateway.limits import StreamLimit
 from gateway.mcp import operations as server_info
 from gateway.mcp import running as progress
 from gateway.mcp.content import (
@@ -41,7 +38,6 @@ from gateway.mcp.messages import (
     PROTOCOL_VERSION,
     SESSION,
     BatchBudget,
-    Events,
     McpReply,
     McpRequest,
     McpStreamReply,
@@ -50,7 +46,7 @@ from gateway.mcp.messages import (
 from gateway.mcp.operations import Operations
 from gateway.mcp.running import CallNotices
 from gateway.mcp.sessions import Sessions
-from gateway.model import Caller, CallExtras, JsonObject
+from gateway.model import CallExtras, JsonObject
 from gateway.telemetry.record import RECORD, client_name
 
 
@@ -191,7 +187,11 @@ class Legacy:
         context = await self._context(mcp_request)
         operations, caller = self._operations, mcp_request.caller
         operations.check_stream(caller)
-        events = _notices(operations.subscriptions, operations.epoch, operations.streams, caller, context.session)
+        events = progress.stream_notices(
+            operations.subscriptions, operations.epoch, operations.streams, caller,
+            first=None,  # HTTP libraries hold the headers back until the first bytes
+            changed=_CHANGED, session=context.session,
+        )  # fmt: skip
         return McpStreamReply(events, notices=True)
 
     async def end_session(self, mcp_request: McpRequest) -> McpReply:
@@ -325,21 +325,3 @@ class Legacy:
         if (outcome.fault is not None or outcome.more) and (meta := call_meta(outcome)):
             result["_meta"] = meta
         return result
-
-
-async def _notices(
-    subscriptions: Subscriptions, epoch: int, streams: StreamLimit, caller: Caller, session: str | None
-) -> Events:
-    """Yield ``tools/list_changed`` and keep-alives. Only a session's newest stream gets the former: MCP forbids to send
-    one twice. A stream stays open for hours: it must not hold a service that a reload swapped."""
-    with streams.hold_stream(caller):
-        subscription = subscriptions.subscribe(caller.view, session, epoch)
-        try:
-            yield None  # HTTP libraries hold the headers back until the first bytes
-            while not StreamEvent.END & (event := await subscription.next_event()):
-                if not caller.token_still_valid(time.time()):
-                    break
-                subscriptions.refresh(caller)
-                yield _CHANGED if StreamEvent.CHANGED in event else None
-        finally:
-            subscriptions.unsubscribe(subscription)

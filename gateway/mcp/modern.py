@@ -15,17 +15,14 @@ Notifications have no header rules; they are accepted and ignored.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
-from gateway.discovery.subscriptions import StreamEvent, Subscriptions
 from gateway.errors import GatewayError, InternalError, InvalidParams, MethodNotFound, NotAcceptable, UnsupportedVersion
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
-from gateway.limits import StreamLimit
 from gateway.mcp import running as progress
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result, fit_result
 from gateway.mcp.envelope import (
@@ -37,7 +34,7 @@ from gateway.mcp.envelope import (
     parse_call_params,
     parse_extras,
 )
-from gateway.mcp.messages import PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
+from gateway.mcp.messages import PROTOCOL_VERSION, Headers, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import CAPABILITIES, META_MISSING, TITLED, WHOLE, Operations, ServerInfo
 from gateway.model import Caller, Catalog, JsonObject, NameStyle, Outcome, Tool
 from gateway.telemetry.record import RECORD
@@ -144,7 +141,7 @@ class Modern:
         result: dict[str, Any] = {"supportedVersions": VERSIONS, "capabilities": CAPABILITIES}
         if info.instructions:
             result["instructions"] = info.instructions
-        result["ttlMs"] = revision.discover_ttl
+        result["ttlMs"] = 0 if info.missing else revision.discover_ttl
         result["cacheScope"] = "public" if mcp_request.caller.view.is_shared else "private"
         result = _result_of("complete", result, _meta(info, revision.introduces))
         return McpReply(200, jsonrpc.response_bytes(request.id, result))
@@ -215,8 +212,14 @@ class Modern:
         operations, caller = self._operations, mcp_request.caller
         operations.check_stream(caller)
         tools = wanted.get("toolsListChanged") is True
-        subscriptions, epoch = operations.subscriptions, operations.epoch
-        events = _notices(subscriptions, epoch, operations.streams, caller, request.id, tools=tools)
+        meta = {META_SUBSCRIPTION: request.id}
+        acknowledged = {"_meta": meta, "notifications": {"toolsListChanged": True} if tools else {}}
+        events = progress.stream_notices(
+            operations.subscriptions, operations.epoch, operations.streams, caller,
+            first=jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged),
+            changed=jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta}) if tools else None,
+            last=jsonrpc.response_bytes(request.id, _result_of("complete", {}, meta)),
+        )  # fmt: skip
         return McpStreamReply(events, notices=True)
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
@@ -228,32 +231,6 @@ class Modern:
             metas = {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
             self._meta_cache = catalog, metas
         return metas[revision.version]
-
-
-async def _notices(
-    subscriptions: Subscriptions, epoch: int, streams: StreamLimit, caller: Caller, id: Id, *, tools: bool
-) -> Events:
-    """Yield the acknowledgement, notifications and keep-alives, and the result when the gateway ends the stream. It
-    stays open for hours: it must not hold a service that a reload swapped."""
-    meta = {META_SUBSCRIPTION: id}
-    accepted = {"toolsListChanged": True} if tools else {}
-    with streams.hold_stream(caller):
-        subscription = subscriptions.subscribe(caller.view, epoch=epoch)
-        try:
-            acknowledged = {"_meta": meta, "notifications": accepted}
-            yield jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged)
-            changed = jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta})
-            while not StreamEvent.END & (event := await subscription.next_event()):
-                if not caller.token_still_valid(time.time()):
-                    break
-                subscriptions.refresh(caller)
-                if StreamEvent.CHANGED in event and tools:
-                    yield changed
-                elif StreamEvent.TICK in event:
-                    yield None
-            yield jsonrpc.response_bytes(id, _result_of("complete", {}, meta))
-        finally:
-            subscriptions.unsubscribe(subscription)
 
 
 def _unsupported(version: str) -> UnsupportedVersion:

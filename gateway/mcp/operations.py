@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cachetools import LRUCache
@@ -108,58 +108,46 @@ class ToolPage(Struct):
         return b"" if self.cursor is None else b',"nextCursor":' + jsonrpc.encode(self.cursor)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Operations:
     """Do what both eras need. ``searched`` is None where there is no tool search."""
 
-    def __init__(
-        self,
-        *,
-        discovery: CatalogSource,
-        pages: PageCache,
-        budget: Budget,
-        cursors: Cursors,
-        page_size: int,
-        searched: Searched | None,
-        introduction: Introduction,
-        subscriptions: Subscriptions,
-        streams: StreamLimit,
-        heartbeat: float,
-        access: Access,
-        max_response: int,
-    ) -> None:
-        self.subscriptions = subscriptions
-        self.epoch = subscriptions.epoch
-        """The epoch of ``subscriptions`` for callers that this service admits; set again at the swap."""
-        self.streams = streams
-        self.heartbeat = heartbeat
-        self.max_response = max_response
-        self._access = access
-        self.discovery = discovery
-        self._pages = pages
-        self._budget = budget
-        self._cursors = cursors
-        self._page_size = page_size
-        self._searched = searched
-        self._in_place: LRUCache[tuple[str, str], Catalog | None] = LRUCache(_KEPT)
-        self._introduction = introduction
+    discovery: CatalogSource
+    pages: PageCache
+    budget: Budget
+    cursors: Cursors
+    page_size: int
+    searched: Searched | None
+    introduction: Introduction
+    subscriptions: Subscriptions
+    streams: StreamLimit
+    heartbeat: float
+    access: Access
+    max_response: int
+    epoch: int = field(init=False)
+    """The epoch of ``subscriptions`` for callers that this service admits; set again at the swap."""
+    _in_place: LRUCache[tuple[str, str], Catalog | None] = field(init=False, default_factory=lambda: LRUCache(_KEPT))
+
+    def __post_init__(self) -> None:
+        self.epoch = self.subscriptions.epoch
 
     def server_info(self, caller: Caller) -> ServerInfo:
         """Return the gateway's own description, from the cached listing if there is one."""
         catalog = self.discovery.current(caller.view)  # a client that connects must not wait for a listing
         if catalog is None:
-            return self._introduction.server_info(UNKNOWN)
-        return self._introduction.server_info(catalog.service, catalog.hints)
+            return self.introduction.server_info(UNKNOWN)
+        return self.introduction.server_info(catalog.service, catalog.hints)
 
     def public_info(self) -> ServerInfo:
         """Return what everybody may know: what is configured, and the version of the listing that all callers share."""
         catalog = self.discovery.current()
-        return self._introduction.server_info(ServiceInfo(version=catalog.service.version) if catalog else UNKNOWN)
+        return self.introduction.server_info(ServiceInfo(version=catalog.service.version) if catalog else UNKNOWN)
 
     async def admit_discovery(self, caller: Caller) -> None:
         """Check that the caller may list tools, and count one request. Raise
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
-        self._access.check_list(caller)
-        await self._budget.spend(caller)
+        self.access.check_list(caller)
+        await self.budget.spend(caller)
 
     async def list_tools(
         self,
@@ -173,36 +161,36 @@ class Operations:
         no listing is cached. Raise as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
         :class:`~gateway.errors.CatalogUnavailable`."""
         after = None
-        self._access.check_list(caller)
+        self.access.check_list(caller)
         if cursor is None:
-            await self._budget.spend(caller)
+            await self.budget.spend(caller)
         else:
             # A cursor spends from a budget of its own, so that long listings do not use up discovery's.
-            after = await self._cursors.follow(cursor, caller)
+            after = await self.cursors.follow(cursor, caller)
         whole = await self.discovery.catalog(caller, patience)
-        catalog = self._access.visible_catalog(caller, whole)
-        if self._searched is not None:
+        catalog = self.access.visible_catalog(caller, whole)
+        if self.searched is not None:
             key = catalog.digest, catalog.service.title
             if key not in self._in_place:
-                self._in_place[key] = self._searched(catalog)
+                self._in_place[key] = self.searched(catalog)
             catalog = self._in_place[key] or catalog
-        page = await self._pages.get_page(catalog, projector, after, size or self._page_size)
+        page = await self.pages.get_page(catalog, projector, after, size or self.page_size)
         return ToolPage(
             page.tools,
-            None if page.last is None else self._cursors.issue(page.last, caller),
+            None if page.last is None else self.cursors.issue(page.last, caller),
             int(self.discovery.seconds_fresh(caller.view) * 1000),
-            not self._access.enabled,
+            not self.access.enabled,
             whole.service.missing,
         )
 
     def searches(self, catalog: Catalog) -> bool:
         """Return whether tool search stands in place of a catalog."""
-        return self._searched is not None and self._searched(catalog) is not None
+        return self.searched is not None and self.searched(catalog) is not None
 
     def check_stream(self, caller: Caller) -> None:
         """Check that the caller may open one more stream of notifications. Raise
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
-        self._access.check_list(caller)
+        self.access.check_list(caller)
         self.streams.check(caller)
 
     def may_stream(self, call: Call) -> bool:

@@ -1,20 +1,23 @@
 """Keep the running calls of the older era, so that clients can cancel them: ``notifications/cancelled`` names a call by
 its request's id (2025-11-25, basic/utilities/cancellation). Send progress notifications while a call runs: they are a
 heartbeat, since JSON-RPC backends report no progress. The value grows by one with each (2026-07-28,
-basic/patterns/progress).
+basic/patterns/progress). Send notices that tools have changed, to the streams of both eras.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 
 from gateway import jsonrpc
-from gateway.discovery.subscriptions import SESSION_ENDED
+from gateway.discovery.subscriptions import SESSION_ENDED, StreamEvent, Subscriptions
 from gateway.errors import StoreUnavailable, TooLarge
 from gateway.jsonrpc import ClientResponse, Id, Request
+from gateway.limits import StreamLimit
 from gateway.mcp.elicitation import PendingElicitations
 from gateway.mcp.messages import Events
+from gateway.model import Caller
 from gateway.store import Store
 from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.record import RECORD, count_late_exchanges
@@ -226,3 +229,35 @@ def _beat(token: str | int | None, beat: int, tool: str, heartbeat: float) -> by
         waited = f", {format_duration(round(beat * heartbeat, 3))} so far" if beat else ""
         params["message"] = f"Waiting for {tool}{waited}"
     return jsonrpc.request_bytes(None, "notifications/progress", params)
+
+
+async def stream_notices(
+    subscriptions: Subscriptions,
+    epoch: int,
+    streams: StreamLimit,
+    caller: Caller,
+    *,
+    first: bytes | None,
+    changed: bytes | None,
+    last: bytes | None = None,
+    session: str | None = None,
+) -> Events:
+    """Yield ``first``; then ``changed`` when tools have changed, unless it is None, and keep-alives; and ``last`` when
+    the gateway ends the stream. Only a session's newest stream gets changes: MCP forbids to send one twice. A stream
+    stays open for hours: it must not hold a service that a reload swapped."""
+    with streams.hold_stream(caller):
+        subscription = subscriptions.subscribe(caller.view, session, epoch)
+        try:
+            yield first
+            while not StreamEvent.END & (event := await subscription.next_event()):
+                if not caller.token_still_valid(time.time()):
+                    break
+                subscriptions.refresh(caller)
+                if StreamEvent.CHANGED in event and changed is not None:
+                    yield changed
+                elif StreamEvent.TICK in event:
+                    yield None
+            if last is not None:
+                yield last
+        finally:
+            subscriptions.unsubscribe(subscription)

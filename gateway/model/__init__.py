@@ -12,12 +12,12 @@ from gateway.model.callers import (
     Caller,
     CallExtras,
     InputRequest,
-    NoResult,
     Outcome,
     Principal,
     View,
 )
 from gateway.model.listed import (
+    NOT_ASKED,
     HttpFacts,
     JsonObject,
     Listing,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 JsonObject: TypeAlias = Mapping[str, Any]
 Schema: TypeAlias = Mapping[str, Any] | bool
@@ -30,11 +30,14 @@ class Version(StrEnum):
 @dataclass(frozen=True, slots=True)
 class MessageForm:
     """Hold the form of messages that a backend understands: the version of JSON-RPC, whether ``params`` is always
-    required, and whether ids have to be integers. JSON-RPC 1.0 always has ``params``, as a list."""
+    required, and whether ids have to be integers. JSON-RPC 1.0 always has ``params``, as a list. On a stream also how
+    messages are told apart, and whether answers have no ids and come in the order of the calls (None: not known)."""
 
     version: Version = Version.TWO
     always_params: bool = False
     integer_ids: bool = False
+    framing: str = "auto"
+    in_order: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,8 @@ class SourceAnswer:
     With ``has_value``, ``value`` is JSON (a result, or a document). Otherwise ``summary`` says what came instead.
     ``denied`` is a refusal for lack of rights, and ``unauthorized`` one with HTTP 401, where the credential itself is
     refused. ``unreachable`` means that further questions are useless. ``away`` means that nobody answered for the
-    service: it may be back in a moment; with ``late``, because the answer did not come in time.
+    service: it may be back in a moment; with ``late``, because the answer did not come in time, and with ``ended``,
+    because the connection ended before it.
     ``error`` is the message of a JSON-RPC error, "" where there is none. ``http`` is the HTTP answer, if there was one.
     """
 
@@ -108,8 +112,13 @@ class SourceAnswer:
     unreachable: bool = False
     away: bool = False
     late: bool = False
+    ended: bool = False
     error: str = ""
     http: HttpFacts | None = field(default=None, compare=False)
+
+
+NOT_ASKED: Final = SourceAnswer("not asked")
+"""The answer to a question that this service's transport cannot carry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,15 +80,12 @@ class ParentLink:
         self._inheritance = inheritance
         self._server = server
         self._changes = Changes()
-        begin_refresh = partial(self._begin, "refreshed", server.refresh_listings)
-        begin_reading = partial(self._begin, "read", self._read_again)
-        begin_details = partial(self._begin, "details", server.details)
         self._acts: dict[bytes, Callable[[], object]] = {
             b"stop\n": stop,
             b"reload\n": reload,
-            b"refresh\n": begin_refresh,
-            b"read\n": begin_reading,
-            b"details\n": begin_details,
+            b"refresh\n": partial(self._begin, "refreshed", server.refresh_listings),
+            b"read\n": partial(self._begin, "read", self._read_again),
+            b"details\n": partial(self._begin, "details", server.details),
         }
         self._refreshing: set[asyncio.Task[None]] = set()
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import structlog
 
-from gateway.concurrency.background import retry_delay
+from gateway.concurrency.background import Background, retry_delay
 from gateway.config.warnings import log_config_warnings
 from gateway.http_server.accepting import Port, bind, bind_beside
 from gateway.http_server.held_bytes import HeldBytes
@@ -55,8 +55,7 @@ class Parent:
         self._pause = pause
         self._admin: Port | None = None
         self._absent: list[Worker] = []
-        self._watching: asyncio.Task[None] | None = None
-        self._remembering: asyncio.Task[None] | None = None
+        self._background = Background()
         self._keeping: list[asyncio.Task[int]] = []
         self._stopping = False
 
@@ -78,9 +77,9 @@ class Parent:
             )
             for number, sockets in enumerate(groups, start=1)
         ]
-        self._watching = asyncio.create_task(self._watch())
+        self._background.start("watch over the workers", self._watch)
         page = AdminPage(server.admin_page, self._figures, self._details)
-        self._remembering = asyncio.create_task(page.keep_history())
+        self._background.start("history for the page", page.keep_history)
         handler = AdminHandler(
             self.unready, self._processes, self.refresh_listings, self.metrics, page, self.read_again
         )
@@ -112,9 +111,7 @@ class Parent:
                 log.error("workers did not end in time, and are killed", workers=len(late))
                 self.kill()
                 await asyncio.wait(late)
-        for task in (self._watching, self._remembering):
-            if task is not None:
-                task.cancel()
+        await self._background.stop()
         if self._admin is not None:
             await self._admin.close()
 

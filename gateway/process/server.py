@@ -30,7 +30,7 @@ from gateway.networks import AddressReader
 from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
 from gateway.service.gauges import resource_gauges, resource_status, with_runbook
 from gateway.service.group import make_resource
-from gateway.service.mount import NOTHING, Mount
+from gateway.service.mount import NOTHING, BuildContext, Mount
 from gateway.service.resource import Resource
 from gateway.service.service import Service
 from gateway.settings import ResourceSettings, Settings
@@ -230,10 +230,8 @@ class Server:
                     if before is None or not before.is_made_of(settings, files):
                         path = self._mounts.setdefault(mount, Mount(held=self.held))
                         inherited = NOTHING if before is None else before.leave(settings, files)
-                        built[mount] = await make_resource(
-                            settings, self._store, self._secrets, {**self.resources, **built},
-                            files=files, mount=path, inherited=inherited,
-                        )  # fmt: skip
+                        context = BuildContext(files, self._store, self._secrets, path, inherited)
+                        built[mount] = await make_resource(settings, context, {**self.resources, **built})
                         undo.push_async_callback(built[mount].close)
                 except ConfigError as error:
                     faults += error.faults
@@ -307,7 +305,6 @@ class Server:
         return snapshot(chain(own, *of_services))
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
-        """Return what ``/metrics`` says, and its content type."""
         cells, exemplars = self.figures()
         cells |= {key: [value] for key, value in admin_gauges(1, 1, 0)}
         return await render((cells, exemplars), (one.name for one in self.resources.values()), accept)

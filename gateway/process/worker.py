@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -30,29 +31,23 @@ _LENT_FROM: Final = 1.0
 log = structlog.get_logger()
 
 
+@dataclass(eq=False)
 class Worker:
     """Run worker ``number``, counted from 1, and another in its place where it ends. The worker makes ``sockets`` of
     the public port listen; ``delay`` is as for :class:`~gateway.process.parent.Parent`. ``totals`` gets the metrics.
     ``served`` is set once it has ever served. :meth:`look` counts the time, since a parent that was held up itself must
     not take that for silence."""
 
-    def __init__(
-        self,
-        number: int,
-        sockets: Sequence[socket.socket],
-        command: Sequence[str],
-        delay: Callable[[int], float],
-        nobody_serves: Callable[[], bool],
-        totals: Totals,
-    ) -> None:
-        self.number = number
+    number: int
+    sockets: list[socket.socket]
+    _command: Sequence[str]
+    _delay: Callable[[int], float]
+    _nobody_serves: Callable[[], bool]
+    _totals: Totals
+
+    def __post_init__(self) -> None:
         self.pid = 0
         self.served = asyncio.Event()
-        self.sockets = list(sockets)
-        self._command = command
-        self._delay = delay
-        self._nobody_serves = nobody_serves
-        self._totals = totals
         self.replaced = 0
         self._stopping = asyncio.Event()
         self._channel: asyncio.StreamWriter | None = None
@@ -68,7 +63,6 @@ class Worker:
         return {**EMPTY, **(self._state or {}), **known}
 
     def unready(self) -> str | None:
-        """Return why the worker cannot answer, None if it can."""
         absence = self.absence(SILENT)
         return self._state["unready"] if self._state and absence is None else absence
 

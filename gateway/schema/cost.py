@@ -71,7 +71,7 @@ class Cost:
 def measure_cost(schema: Mapping[str, Any]) -> Cost:
     """Return what checking against a self-contained schema costs. Raises :class:`TooCostly`."""
     measure = _Measure(schema)
-    measure.node(schema)
+    measure.add(schema)
     widest = max(node.breadth for node in measure.nodes.values())
     if widest > MAX_APPLICATORS:
         raise TooCostly(f"its combined alternatives come to {_format_count(widest)}, more than {MAX_APPLICATORS}")
@@ -92,15 +92,14 @@ class _Measure:
         self.chooses = self.unique = self.names = False
         self.numbers = self.weight = self.faults = 0
 
-    def node(self, schema: Any) -> _Node:
-        """Return the node of a subschema, and measure everything below it."""
+    def add(self, schema: Any) -> None:
+        """Measure a subschema, and everything below it."""
         pending = [schema]
         while pending:
             top = pending.pop()
             if isinstance(top, Mapping) and id(top) not in self.nodes:
                 node = self._in_place(top)
                 pending += [self._schemas[child] for counter in node.children.values() for child in counter]
-        return self.nodes[id(schema)]
 
     def _in_place(self, schema: Mapping[str, Any]) -> _Node:
         key = id(schema)

@@ -8,6 +8,7 @@ null for a keyword that is not set, OpenAPI's ``nullable``, Kodi's ``enums``, an
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from gateway.model.schema_keywords import DATA, KEYWORDS, OLDER
@@ -56,15 +57,11 @@ def _is_old(draft: int | None) -> bool:
     return draft is None or draft == 3
 
 
-def _and(keywords: Keywords, schema: Any) -> None:
-    others = keywords.get("allOf")
-    keywords["allOf"] = [*(others if isinstance(others, list) else []), schema]
-
-
 def add_keyword(keywords: Keywords, keyword: str, content: Any) -> None:
     """Set a keyword, or require it in addition to the one that is already there."""
     if keyword in keywords:
-        _and(keywords, {keyword: content})
+        others = keywords.get("allOf")
+        keywords["allOf"] = [*(others if isinstance(others, list) else []), {keyword: content}]
     else:
         keywords[keyword] = content
 
@@ -116,15 +113,9 @@ def _disallow(keywords: Keywords, draft: int | None) -> None:
         add_keyword(keywords, "not", {"type": keywords.pop("disallow")})
 
 
-def _divisible(keywords: Keywords, draft: int | None) -> None:
-    for keyword in ("divisibleBy", "divisibleby"):
-        if keyword in keywords and _is_old(draft):
-            keywords.setdefault("multipleOf", keywords.pop(keyword))
-
-
-def _enums(keywords: Keywords, draft: int | None) -> None:
-    if _is_old(draft) and isinstance(keywords["enums"], list):
-        keywords.setdefault("enum", keywords.pop("enums"))
+def _renamed(old: str, new: str, kind: type[Any], keywords: Keywords, draft: int | None) -> None:
+    if _is_old(draft) and isinstance(keywords[old], kind):
+        keywords.setdefault(new, keywords.pop(old))
 
 
 def _extends(keywords: Keywords, draft: int | None) -> None:
@@ -138,12 +129,9 @@ def _extends(keywords: Keywords, draft: int | None) -> None:
         keywords["unevaluatedProperties"] = keywords.pop("additionalProperties")
 
 
-def _exclusive(exclusive: str, inclusive: str) -> Callable[[Keywords, int | None], None]:
-    def rule(keywords: Keywords, draft: int | None) -> None:
-        if isinstance(keywords[exclusive], bool) and keywords.pop(exclusive) and inclusive in keywords:
-            keywords[exclusive] = keywords.pop(inclusive)
-
-    return rule
+def _exclusive(exclusive: str, inclusive: str, keywords: Keywords, draft: int | None) -> None:
+    if isinstance(keywords[exclusive], bool) and keywords.pop(exclusive) and inclusive in keywords:
+        keywords[exclusive] = keywords.pop(inclusive)
 
 
 def _properties(keywords: Keywords, draft: int | None) -> None:
@@ -201,13 +189,10 @@ def _items(keywords: Keywords, draft: int | None) -> None:
             keywords["items"] = keywords.get("additionalItems", {})
 
 
-def _list_of(keyword: str) -> Callable[[Keywords, int | None], None]:
-    def rule(keywords: Keywords, draft: int | None) -> None:
-        content = keywords[keyword] = _as_list(keywords[keyword])
-        if content == []:
-            del keywords[keyword]
-
-    return rule
+def _list_of(keyword: str, keywords: Keywords, draft: int | None) -> None:
+    content = keywords[keyword] = _as_list(keywords[keyword])
+    if content == []:
+        del keywords[keyword]
 
 
 def _enum(keywords: Keywords, draft: int | None) -> None:
@@ -229,20 +214,20 @@ def _default(keywords: Keywords, draft: int | None) -> None:
 # They apply in this order: "items" reads "additionalItems", and "$ref" may remove all others.
 _RULES: Final[dict[str, Callable[[Keywords, int | None], Any]]] = {
     "$ref": _ref,
-    "allOf": _list_of("allOf"),
-    "anyOf": _list_of("anyOf"),
-    "oneOf": _list_of("oneOf"),
+    "allOf": partial(_list_of, "allOf"),
+    "anyOf": partial(_list_of, "anyOf"),
+    "oneOf": partial(_list_of, "oneOf"),
     "$recursiveRef": lambda keywords, _: add_keyword(keywords, "$ref", keywords.pop("$recursiveRef")),
     "type": _type,
-    "enums": _enums,
+    "enums": partial(_renamed, "enums", "enum", list),
     "enum": _enum,
     "nullable": _nullable,
     "disallow": _disallow,
-    "divisibleBy": _divisible,
-    "divisibleby": _divisible,
+    "divisibleBy": partial(_renamed, "divisibleBy", "multipleOf", object),
+    "divisibleby": partial(_renamed, "divisibleby", "multipleOf", object),
     "extends": _extends,
-    "exclusiveMinimum": _exclusive("exclusiveMinimum", "minimum"),
-    "exclusiveMaximum": _exclusive("exclusiveMaximum", "maximum"),
+    "exclusiveMinimum": partial(_exclusive, "exclusiveMinimum", "minimum"),
+    "exclusiveMaximum": partial(_exclusive, "exclusiveMaximum", "maximum"),
     "properties": _properties,
     "required": _required,
     "dependencies": _dependencies,

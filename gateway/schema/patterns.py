@@ -97,11 +97,6 @@ _READING: Final = 16
 """Bytes charged for each character of an expression, since parsing costs time however small the result is."""
 
 
-def is_beyond_linear(pattern: str) -> bool:
-    """Return whether an expression is refused before it is compiled. The engine may refuse others."""
-    return len(pattern) > _MAX_PATTERN or _BEYOND_LINEAR.search(pattern) is not None
-
-
 def patterns_of(schema: Any, within_map: bool = False) -> Iterator[str]:
     """Yield all regular expressions of a schema, in its order."""
     if isinstance(schema, list):
@@ -127,7 +122,8 @@ def admit_patterns(schema: Mapping[str, Any], weigh: Callable[[str], int | None]
     admitted_patterns: set[str] = set()
     weight = spent = 0
     for pattern in dict.fromkeys(patterns_of(schema)):
-        if is_beyond_linear(pattern) or spent >= MAX_WEIGHT:
+        # These are refused before they are compiled. The engine may refuse others.
+        if len(pattern) > _MAX_PATTERN or _BEYOND_LINEAR.search(pattern) or spent >= MAX_WEIGHT:
             continue
         size = weigh(pattern)
         spent += max(SIZES[-1] if size is None else size, _READING * len(pattern))

@@ -17,7 +17,7 @@ from gateway.schema.drafts import draft_of
 
 _Schema: TypeAlias = Mapping[str, Any] | bool
 
-_TYPE_MAPS: Final = (("types",), ("definitions",), ("$defs",), ("components", "schemas"))
+_TYPE_MAPS: Final = ("#/types", "#/definitions", "#/$defs", "#/components/schemas")
 _MOST_INDEXED: Final = 20_000
 _META_SCHEMAS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 _A_SCHEMA: Final = {"type": ["object", "boolean"], "description": "A JSON Schema."}
@@ -110,10 +110,8 @@ class ReferenceResolver:
         """Return the members of the listing's maps of types, by key and by identifier."""
         if self._members is None:
             self._members = {}
-            for path in _TYPE_MAPS:
-                found: Any = self._listing
-                for part in path:
-                    found = found.get(part) if isinstance(found, Mapping) else None
+            for pointer in _TYPE_MAPS:
+                found = resolve(self._listing, pointer)
                 for key, member in found.items() if isinstance(found, Mapping) else ():
                     if isinstance(member, Mapping | bool):
                         self._members.setdefault(key, member)

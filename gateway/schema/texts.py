@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.model import ServiceInfo
-from gateway.model.schema_keywords import LITERAL, MAPS, with_schemas
+from gateway.model.schema_keywords import LITERAL, with_schemas
 from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.patterns import relax_schema
 from gateway.schema.validation import ValidatorCache
@@ -27,10 +27,6 @@ _SUSPECT: Final = re.compile(rb"\\[^\"nt]|[^\x20-\x7e]")
 _CLEANED: Final = ("default", "format")
 
 
-def clean_title(text: str) -> str:
-    return trim_excerpt(text, MAX_TITLE)
-
-
 def trim_excerpt(text: str, limit: int) -> str:
     """Return an excerpt of a text, without white space around it."""
     return excerpt(text.strip(), limit).strip()
@@ -40,7 +36,7 @@ def clean_service_info(info: ServiceInfo) -> ServiceInfo:
     """Return what a listing says of its service, cleaned. A website that is no http or https URL is removed, since
     clients make a link of it."""
     return ServiceInfo(
-        clean_title(info.title),
+        trim_excerpt(info.title, MAX_TITLE),
         trim_excerpt(info.version, _MAX_VERSION),
         trim_excerpt(info.description, MAX_DESCRIPTION),
         info.website if _WEBSITE.fullmatch(info.website) else "",
@@ -69,15 +65,9 @@ def _clean_keyword(keyword: str, value: Any) -> Any:
         if keyword in LITERAL or (value.isascii() and value.isprintable() and len(value) <= MAX_TITLE):
             return value
         return excerpt(value, _LIMITS[keyword]) if keyword in _LIMITS else printable(value)
-    if keyword in LITERAL:
-        return value
-    if isinstance(value, Mapping):
-        if keyword in MAPS:
-            return {key: clean_schema_texts(one) if isinstance(one, Mapping) else one for key, one in value.items()}
-        return clean_schema_texts(value)
-    if isinstance(value, list):
-        return [_clean_keyword("", item) for item in value]
-    return value
+    if isinstance(value, list) and keyword not in LITERAL:
+        return [_clean_keyword("", item) for item in value]  # texts, too
+    return with_schemas(keyword, value, lambda part: clean_schema_texts(part) if isinstance(part, Mapping) else part)
 
 
 def remove_hidden_characters(schema: dict[str, Any], *, results: bool = False) -> dict[str, Any]:

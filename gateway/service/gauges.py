@@ -49,6 +49,7 @@ def _of_service(service: Service, catalog: Catalog | None) -> dict[str, float]:
         "slots": queue.size + queue.listing_slots,
         "breaker_open": breaker.open_circuits,
         "breaker_openings_total": breaker.openings,
+        "backend_messages_dropped_total": service.transport.dropped,
     }
     if catalog is not None:
         age = service.discovery.age()

@@ -10,29 +10,25 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
 from gateway.auth.access import Access
 from gateway.config.service_files import ServiceFiles
 from gateway.credentials import credential_modes
-from gateway.discovery.tool_search import ToolSearch, builtin_tools
+from gateway.discovery.tool_search import ToolSearch
 from gateway.errors import CallLimited, CatalogUnavailable
-from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Arguments, Call, Invocation
-from gateway.limits import CallBudget
 from gateway.mcp import legacy, modern
 from gateway.model import ANONYMOUS, SHARED, Caller, CallExtras, Catalog, NameStyle, Outcome, View
 from gateway.schema.validation import ValidatorCache
 from gateway.service.members import GroupAccess, GroupCatalogs, GroupTool, Member
-from gateway.service.mount import NOTHING, Inherited, Mount
+from gateway.service.mount import BuildContext, Mount
 from gateway.service.resource import Resource, lists_per_caller
 from gateway.service.service import Service
 from gateway.settings import GroupSettings, ResourceSettings, ServiceSettings
 from gateway.signing import SigningKeys, read_secrets
-from gateway.store import Store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry.record import RECORD
 
@@ -49,57 +45,20 @@ class Group(Resource):
     discovery: GroupCatalogs
     _access_type = GroupAccess
 
-    def __init__(
-        self,
-        settings: GroupSettings,
-        files: ServiceFiles,
-        store: Store,
-        secrets: tuple[bytes, ...],
-        services: Mapping[str, Service],
-        *,
-        mount: Mount,
-        inherited: Inherited,
-    ) -> None:
-        super().__init__(settings, files, store, secrets, mount=mount, inherited=inherited)
+    def __init__(self, settings: GroupSettings, context: BuildContext, services: Mapping[str, Service]) -> None:
+        super().__init__(settings, context)
         self.services = services
         self._search = ToolSearch()
-        members = [self._member(service, secrets) for service in services.values()]
+        members = [self._member(service, context.secrets) for service in services.values()]
         self.discovery = self.access.catalogs = GroupCatalogs(members, self._name_tools)
-        style = NameStyle(settings.catalog.names)
-        self.invocation = GroupInvocation(
-            discovery=self.discovery,
-            forwarder=cast(Forwarder, None),  # no call is forwarded here: each goes through the door of its service
-            validators=ValidatorCache(),
-            input_requests=InputRequests(self._keys, self._store),
-            access=self.access,
-            budget=CallBudget(self._store, settings.limits.invocation),
-            listings=self.listings,
-            concurrency=mount.concurrency,
-            builtin=builtin_tools(self._search, self._visible, style, settings.catalog.search),
-            name_style=style,
-        )
+        self.invocation = self._make_invocation(GroupInvocation, ValidatorCache())
         self.site = self._site()
         self._changed = asyncio.Event()
         self._views: set[View] = set()
 
-    def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
-        left, old = super().leave(settings, files), self.settings
-        if not isinstance(settings, GroupSettings):
-            return left
-        same_auth = old.auth == settings.auth
-        return replace(
-            left,
-            auth=self.auth if same_auth and self.files.of("auth") == files.of("auth") else None,
-            api_keys=self.auth.api_keys,
-            same_names=(old.catalog.search, old.catalog.names) == (settings.catalog.search, settings.catalog.names),
-            same_callers=same_auth and lists_per_caller(old) == lists_per_caller(settings),
-        )
-
     def start(self) -> None:
-        inherited, self._inherited = self._inherited, NOTHING  # or each group would keep all that were before it
-        if isinstance(inherited.discovery, GroupCatalogs):
-            self.discovery.take_over(inherited.discovery)
-        self._take_over_streams(inherited)
+        if isinstance(before := self._inherited.discovery, GroupCatalogs):
+            self.discovery.take_over(before)
         super().start()
         for service in self.services.values():
             service.discovery.followers.add(self._note_change)
@@ -165,7 +124,7 @@ class Group(Resource):
 class GroupInvocation(Invocation):
     """Prepare the calls of a group: spend its limits, and then prepare the call at the door of its service."""
 
-    _discovery: GroupCatalogs
+    discovery: GroupCatalogs
 
     async def prepare(
         self,
@@ -179,7 +138,7 @@ class GroupInvocation(Invocation):
         found, given = await self._found(caller, name, arguments)
         if found is None:
             return await super().prepare(caller, name, given, extras, as_sent=as_sent)
-        quota = await self._budget.spend(caller)
+        quota = await self.budget.spend(caller)
         if quota.wait:
             return Call(caller, found.tool, {}, extras, quota.fault, quota.headers, self._execute, {})
         door, own, tool = found.member.invocation, found.own.name, found.tool
@@ -195,7 +154,7 @@ class GroupInvocation(Invocation):
         found, _ = await self._found(caller, name, arguments)
         if found is None:
             raise await self._unknown_tool(caller, name)
-        quota = await self._budget.spend(caller)
+        quota = await self.budget.spend(caller)
         if quota.wait:
             raise quota.fault
         try:
@@ -207,54 +166,43 @@ class GroupInvocation(Invocation):
         """Return the tool that a call is for, and its arguments; None for search itself, and for a call of a tool that
         search did not find. Raise :class:`UnknownTool`, and what refuses the caller."""
         RECORD.get().tool = name
-        builtin = self._builtin.get(name)
+        builtin = self.builtin.get(name)
         if builtin is None or not await builtin.is_offered(caller):
-            found = await self._discovery.find(caller, name)
+            found = await self.discovery.find(caller, name)
             if found is None:
                 raise await self._unknown_tool(caller, name)
         else:
             given = arguments(builtin.tool) if callable(arguments) else arguments
             given = {key: value for key, value in given.items() if value is not None}
-            schema = self._validators.compile_tool(builtin.tool.digest, builtin.tool.checked_schema)
+            schema = self.validators.compile_tool(builtin.tool.digest, builtin.tool.checked_schema)
             if not builtin.calls_named or not schema.is_valid(given):
                 return None, given
-            found, arguments = await self._discovery.find(caller, given["name"]), given.get("arguments", {})
+            found, arguments = await self.discovery.find(caller, given["name"]), given.get("arguments", {})
             if found is None:
                 return None, given
-        if self._access.enabled:
-            self._access.check_call(caller, found.tool)
+        if self.access.enabled:
+            self.access.check_call(caller, found.tool)
         return found, arguments
 
     async def _run(self, inner: Call, call: Call, answer_started: bool) -> Outcome:
         """Make the call at the door of its service, and count it among those under way here, too."""
         try:
-            held = self._concurrency.begin_call(call.caller)
+            held = self.concurrency.begin_call(call.caller)
         except CallLimited as fault:
             RECORD.get().note_outcome(fault.slug)
             return Outcome(call.tool, fault=fault)
         try:
             return await inner.execute(answer_started=answer_started)
         finally:
-            self._concurrency.end_call(held)
+            self.concurrency.end_call(held)
 
 
-async def make_resource(
-    settings: ResourceSettings,
-    store: Store,
-    secrets: tuple[bytes, ...],
-    known: Mapping[str, Resource],
-    *,
-    files: ServiceFiles,
-    mount: Mount,
-    inherited: Inherited = NOTHING,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Resource:
+async def make_resource(settings: ResourceSettings, context: BuildContext, known: Mapping[str, Resource]) -> Resource:
     """Return a service or, of the services in ``known`` by mount, a group. Raises as :meth:`Service.build` does."""
-    if isinstance(settings, ServiceSettings):
-        return await Service.build(settings, files, store, secrets, mount=mount, inherited=inherited, progress=progress)
-    services = {one.name: one for name in settings.services if isinstance(one := known.get(name.mount), Service)}
-    group = cast(GroupSettings, settings)
-    return Group(group, files, store, secrets, services, mount=mount, inherited=inherited)
+    if isinstance(settings, GroupSettings):
+        services = {one.name: one for name in settings.services if isinstance(one := known.get(name.mount), Service)}
+        return Group(settings, context, services)
+    return await Service.build(cast(ServiceSettings, settings), context)
 
 
 async def build_alone(settings: ResourceSettings, mount: Mount, progress: Callable[[str], None]) -> list[Resource]:
@@ -265,9 +213,8 @@ async def build_alone(settings: ResourceSettings, mount: Mount, progress: Callab
     try:
         for one in wanted:
             files, path = await ServiceFiles.read(one), mount if one is settings else Mount()
-            built[one.mount] = await make_resource(
-                one, store, secrets, built, files=files, mount=path, progress=progress
-            )
+            context = BuildContext(files, store, secrets, path, progress=progress)
+            built[one.mount] = await make_resource(one, context, built)
     except BaseException:
         for made in built.values():
             await made.close()

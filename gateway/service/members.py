@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -28,6 +28,8 @@ from gateway.text import excerpt
 
 PATIENCE: Final = 3.5
 """Seconds for which a list waits for the first listing of a service, while other services have theirs."""
+_WITH_SUFFIX: Final = replace(NAME_RULES[NameStyle.LLM], longest=NAME_RULES[NameStyle.LLM].longest - 9)
+"""Which names stay whole with a suffix, which is "_" and eight digits."""
 _TABLES: Final = 64
 _MAX_SHOWN: Final = 4096
 _MOST_TOLD: Final = 1000
@@ -120,11 +122,14 @@ class Member:
     def _names(self, tool: Tool) -> dict[NameStyle, str]:
         raw, text = f"{self.name}.{tool.name}", f"{self.name}_{tool.name_for(NameStyle.LLM)}"
         mcp, llm = NAME_RULES[NameStyle.MCP], NAME_RULES[NameStyle.LLM]
-        # crm_books_get may be books_get of crm, or get of crm_books: a suffix always tells them apart.
+        # crm_books_get may be books_get of crm, or get of crm_books: a suffix always tells them apart. It is made of
+        # the service's name alone, so that no service can look for a method that gets the suffix of another one's.
         is_ambiguous = any(text.startswith(f"{other}_") for other in self._others)
+        rule = _WITH_SUFFIX if is_ambiguous else llm
+        name = text if rule.accepts(text) else rule.add_suffix(text, raw)
         return {
             NameStyle.MCP: raw if mcp.accepts(raw) else mcp.make_name(raw, raw),
-            NameStyle.LLM: llm.add_suffix(text, raw) if is_ambiguous or not llm.accepts(text) else text,
+            NameStyle.LLM: llm.add_suffix(name, self.name) if is_ambiguous else name,
         }
 
 
@@ -175,6 +180,8 @@ class GroupCatalogs:
         return False  # each service counts its own listings
 
     def refresh_if_stale(self, caller: Caller) -> None:
+        if caller.view in self._shown:  # the token that it was shown to may end before that of its stream
+            self._shown[caller.view] = caller, self._shown[caller.view][1]
         for member in self.members:
             member.discovery.refresh_if_stale(member.caller(caller))
 
@@ -215,14 +222,16 @@ class GroupCatalogs:
         return found.tool
 
     async def find(self, caller: Caller, name: str, patience: float | None = None) -> GroupTool | None:
-        """Return the tool of this name, None where there is none. Only services whose name it begins with are asked."""
+        """Return the tool of this name, None where there is none. Only services whose name it begins with are asked.
+        Where these are several, one is waited for only if the others do not have the tool."""
         failure: GatewayError | None = None
-        for member in self.members:
-            if name.startswith((f"{member.name}.", f"{member.name}_")):
+        asked = [member for member in self.members if name.startswith((f"{member.name}.", f"{member.name}_"))]
+        for wait in (patience,) if len(asked) == 1 else (0.0, patience):
+            for member in asked:
                 try:
-                    if (found := await member.find(caller, name, patience)) is not None:
+                    if (found := await member.find(caller, name, wait)) is not None:
                         return found
-                except CatalogUnavailable as error:
+                except _ABSENT as error:
                     failure = error
         if failure is not None:
             raise failure
@@ -243,12 +252,11 @@ class GroupCatalogs:
         return joined
 
     async def _parts(self, caller: Caller, patience: float | None) -> list[tuple[Member, Catalog]]:
-        """Return what each service lists for the caller. Only the first listing of a service is waited for while
-        another one has its own."""
+        """Return what each service lists for the caller. Once one has its listing, the others have :data:`PATIENCE`
+        left, and those that failed before none."""
         pairs = [(member, member.caller(caller)) for member in self.members]
-        absent = [member for member, own in pairs if member.discovery.current(own.view) is None]
-        if some := 0 < len(absent) < len(pairs):
-            patience = PATIENCE if patience is None else min(patience, PATIENCE)
+        absent = [member for member, own in pairs if not member.discovery.can_serve(own.view)]
+        some = 0 < len(absent) < len(pairs)
 
         async def ask(member: Member, own: Caller) -> Catalog | GatewayError:
             failed = some and member in absent and own.view.is_shared and member.discovery.first_attempt_over.is_set()
@@ -258,10 +266,24 @@ class GroupCatalogs:
                 return error
 
         asks = [ask(*pair) for pair in pairs]
-        found = await asyncio.gather(*asks) if absent else [await one for one in asks]
+        found = await _first_and_soon(asks) if absent else [await one for one in asks]
         if parts := [(member, it) for member, it in zip(self.members, found, strict=True) if isinstance(it, Catalog)]:
             return parts
         raise next(one for one in found if isinstance(one, GatewayError))
+
+
+async def _first_and_soon(asks: Iterable[Coroutine[Any, Any, Catalog | GatewayError]]) -> list[Catalog | GatewayError]:
+    """Return the answers in their order, an error for each that comes :data:`PATIENCE` after the first catalog."""
+    tasks = [asyncio.create_task(ask) for ask in asks]
+    try:
+        for answer in asyncio.as_completed(tasks):
+            if isinstance(await answer, Catalog):
+                break
+        await asyncio.wait(tasks, timeout=PATIENCE)
+        return [task.result() if task.done() else CatalogUnavailable("It has no listing yet") for task in tasks]
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 class GroupAccess(Access):
@@ -278,3 +300,7 @@ class GroupAccess(Access):
                 catalog.parts[0][0].access.check_list(caller)
             catalog = self.catalogs.join(seen)
         return super().visible_catalog(caller, catalog)
+
+    def listable_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
+        parts = catalog.parts if isinstance(catalog, Joined) else ()
+        return self.catalogs.join([(member, part) for member, part in parts if member.visible(caller, part)])

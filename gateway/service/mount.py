@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +14,7 @@ from gateway.auth.issuers import Issuers
 from gateway.auth.verifier import Verifier
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
+from gateway.config.service_files import ServiceFiles
 from gateway.credentials import credential_modes
 from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.subscriptions import Subscriptions
@@ -81,22 +83,22 @@ class ServiceAuth:
 
 
 def _policies(settings: ResourceSettings, issuers: Issuers) -> tuple[IssuerPolicy, ...]:
-    implies, extra, told = settings.auth.scopes.implies, True, dict[str, None]()
+    implies, extra = settings.auth.scopes.implies, True
     for service in settings.services:
         modes = credential_modes(service)
         # The backend gets callers' tokens: one that is also for a third service could be used there by the backend.
         forwards = modes.calls.uses_callers_token or modes.listing.uses_callers_token
         extra = extra and not (forwards and service.backend.credentials.reject_extra_audiences)
-        told |= dict.fromkeys(service.backend.told_claims)
+    told = tuple(filter(None, (service.backend.told_claims for service in settings.services)))
     return tuple(
-        issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies, told_claims=tuple(told))
+        issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies, told_claims=told)
         for keys in issuers.keys.values()
     )
 
 
 @dataclass(frozen=True)
 class Inherited:
-    """Hold what a service takes over from its predecessor, which made this of both settings (:meth:`Service.leave`).
+    """Hold what a service takes over from its predecessor, which made this of both settings (:meth:`Resource.leave`).
 
     ``auth`` is None where the settings of auth differ, ``learned`` where the backend or its kinds of credential do:
     then ``discovery`` gives only the last digests, and ``gate`` its counters. ``same_names`` says that tools are listed
@@ -118,3 +120,16 @@ class Inherited:
 
 NOTHING: Final = Inherited()
 """What a first service inherits."""
+
+
+@dataclass(frozen=True)
+class BuildContext:
+    """Hold what a service or a group is built with, beside its settings. ``secrets`` sign its texts, the first one new
+    ones; ``progress`` is told each dialect that is tried."""
+
+    files: ServiceFiles
+    store: Store
+    secrets: tuple[bytes, ...] = ()
+    mount: Mount = field(default_factory=Mount)
+    inherited: Inherited = NOTHING
+    progress: Callable[[str], None] = lambda _: None

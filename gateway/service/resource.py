@@ -21,15 +21,17 @@ from gateway.credentials import credential_modes
 from gateway.diagnosis.access import TokenReport
 from gateway.discovery import subscriptions
 from gateway.discovery.discovery import CatalogSource
-from gateway.discovery.tool_search import ToolSearch
+from gateway.discovery.tool_search import ToolSearch, builtin_tools
+from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
-from gateway.limits import Budget
+from gateway.limits import Budget, CallBudget
 from gateway.mcp import endpoint, legacy, modern, operations, running, sessions
-from gateway.model import Caller, Catalog
-from gateway.service.mount import Inherited, Mount, ServiceAuth
+from gateway.model import Caller, Catalog, NameStyle
+from gateway.schema.validation import ValidatorCache
+from gateway.service.mount import NOTHING, BuildContext, Inherited, ServiceAuth
 from gateway.settings import ResourceSettings
 from gateway.signing import SigningKeys
-from gateway.store import ResourceStore, Store
+from gateway.store import ResourceStore
 from gateway.telemetry.cells import name_tools
 from gateway.text import excerpt
 from gateway.web.card import ServerCard
@@ -55,34 +57,25 @@ class Resource:
     """What is wrong with its calls."""
     _access_type: type[Access] = Access
 
-    def __init__(
-        self,
-        settings: ResourceSettings,
-        files: ServiceFiles,
-        store: Store,
-        secrets: tuple[bytes, ...],
-        *,
-        mount: Mount,
-        inherited: Inherited,
-    ) -> None:
+    def __init__(self, settings: ResourceSettings, context: BuildContext) -> None:
         self.settings = settings
-        self.files = files
+        self.files = context.files
         self.uses = UseCounter()
         self.background = Background()
-        self.mount = mount
+        self.mount = context.mount
         self._started = time.monotonic()
-        self._keys = SigningKeys(secrets, settings.mount_id)
-        self._store = ResourceStore(store, self._keys)
-        self._inherited = inherited
+        self._keys = SigningKeys(context.secrets, settings.mount_id)
+        self._store = ResourceStore(context.store, self._keys)
+        self._inherited = context.inherited
         languages = any(service.backend.listing.language is None for service in settings.services)
         self.access = self._access_type(
             settings.auth, settings.resource, per_caller=lists_per_caller(settings), own_languages=languages
         )
         self.access.tool_scopes = self._tool_scopes
-        api_keys = KeyRing(files.keys, settings.auth.scopes.implies, inherited.api_keys)
-        self.auth = ServiceAuth(settings, api_keys, self._store, inherited.auth)
+        api_keys = KeyRing(self.files.keys, settings.auth.scopes.implies, self._inherited.api_keys)
+        self.auth = ServiceAuth(settings, api_keys, self._store, self._inherited.auth)
         self.listings = Budget(self._store, "discovery", settings.limits.discovery)
-        self.call_notices = running.CallNotices(mount.calls, mount.elicitations, self._store)
+        self.call_notices = running.CallNotices(self.mount.calls, self.mount.elicitations, self._store)
         self._pages = PageCache()
 
     @property
@@ -103,7 +96,18 @@ class Resource:
 
     def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
         """Return what a successor of these settings and files takes over: of another kind, nothing but the streams."""
-        return Inherited(discovery=self.discovery)
+        old = self.settings
+        if type(settings) is not type(old):
+            return Inherited(discovery=self.discovery)
+        same_auth = old.auth == settings.auth
+        same_issuers = same_auth and self.files.of("auth.issuers") == files.of("auth.issuers")
+        return Inherited(
+            auth=self.auth if same_issuers else None,
+            api_keys=self.auth.api_keys,
+            discovery=self.discovery,
+            same_names=(old.catalog.search, old.catalog.names) == (settings.catalog.search, settings.catalog.names),
+            same_callers=same_auth and lists_per_caller(old) == lists_per_caller(settings),
+        )
 
     def is_used_by(self, other: Resource) -> bool:
         """Return whether calls of ``other`` may still need this one."""
@@ -111,6 +115,8 @@ class Resource:
 
     def start(self) -> None:
         """Start the background work, and tell open streams what changed. The mount is this one's from now on."""
+        inherited, self._inherited = self._inherited, NOTHING  # or each resource would keep all that were before it
+        self._take_over_streams(inherited)
         self.call_notices.follow()
         self.auth.issuers.start()
 
@@ -154,6 +160,21 @@ class Resource:
             if not inherited.same_names or before.shown_digest(view) != self.discovery.shown_digest(view):
                 streams.notify(view)
 
+    def _make_invocation(self, made: type[Invocation], validators: ValidatorCache) -> Invocation:
+        """Return what decides about the calls here, without a way to send them."""
+        style = NameStyle(self.settings.catalog.names)
+        return made(
+            discovery=self.discovery,
+            validators=validators,
+            input_requests=InputRequests(self._keys, self._store),
+            access=self.access,
+            budget=CallBudget(self._store, self.settings.limits.invocation),
+            listings=self.listings,
+            concurrency=self.mount.concurrency,
+            builtin=builtin_tools(self._search, self._visible, style, self.settings.catalog.search),
+            name_style=style,
+        )
+
     def _in_place(self, catalog: Catalog) -> Catalog | None:
         """Return the two tools of search, if they are listed in place of a catalog."""
         return self._search.in_place(catalog, self.settings.catalog.search, self._contents(catalog))
@@ -187,7 +208,7 @@ class Resource:
         )
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
         page = None if settings.server.shown_page == "off" else ServicePage(
-            settings=settings, operations=shared, invocation=self.invocation, access=self.access,
+            settings=settings, operations=shared, invocation=self.invocation,
             search=self._search, unready=self.unready, calls=self._calls,
             report=lambda raw, refusal: TokenReport.of(settings, self.auth.policies, raw, refusal),
         )  # fmt: skip
@@ -196,14 +217,13 @@ class Resource:
         old_eras = legacy.Legacy(shared, self.invocation, of_clients, self.call_notices, self.uses)
         return Site(
             settings.mount, endpoint=endpoint.Endpoint(modern.Modern(shared, self.invocation), old_eras),
-            operations=shared, invocation=self.invocation, discovery=self.discovery, access=self.access,
-            authenticator=self.auth.authenticator, metadata=metadata, card=card, page=page,
+            operations=shared, invocation=self.invocation, authenticator=self.auth.authenticator,
+            metadata=metadata, card=card, page=page,
             rest_page_size=rest_page_size(settings), max_body=settings.server.max_body, uses=self.uses,
         )  # fmt: skip
 
 
 def lists_per_caller(settings: ResourceSettings) -> bool:
-    """Return whether a service lists its methods for each caller."""
     return any(credential_modes(service).lists_per_caller for service in settings.services)
 
 

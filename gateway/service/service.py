@@ -1,12 +1,13 @@
 """One fronted JSON-RPC service, which is one protected resource: build all its parts from its settings."""
 
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 from gateway.backend.admission import BackendGate, CallAdmission, ListingAdmission
-from gateway.backend.client import HEADERS, BackendClient
+from gateway.backend.choice import open_transport
+from gateway.backend.client import BackendClient
 from gateway.backend.redaction import ErrorRedactor
 from gateway.catalog import build
 from gateway.config import source as config
@@ -18,20 +19,15 @@ from gateway.diagnosis.no_listing import known_diagnosis
 from gateway.diagnosis.trouble import Trouble
 from gateway.discovery import shared_listing, subscriptions
 from gateway.discovery.discovery import Discovery
-from gateway.discovery.tool_search import builtin_tools
-from gateway.http_client.transport import open_transport
 from gateway.invocation.forwarding import Forwarder
-from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
-from gateway.limits import CallBudget
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
 from gateway.model import SHARED, Catalog, NameStyle
-from gateway.service.mount import NOTHING, Inherited, Learned, Mount
+from gateway.service.mount import BuildContext, Inherited, Learned
 from gateway.service.resource import Resource, rest_page_size
 from gateway.settings import Credentials, ResourceSettings, ServiceSettings
-from gateway.store import Store
 from gateway.text import masked_url, secrets_in
 from gateway.web.rest import RestProjector
 
@@ -45,44 +41,36 @@ class Service(Resource):
     settings: ServiceSettings
     discovery: Discovery
 
-    def __init__(
-        self,
-        settings: ServiceSettings,
-        files: ServiceFiles,
-        store: Store,
-        secrets: tuple[bytes, ...],
-        *,
-        mount: Mount,
-        inherited: Inherited,
-        progress: Callable[[str], None],
-    ) -> None:
-        super().__init__(settings, files, store, secrets, mount=mount, inherited=inherited)
+    def __init__(self, settings: ServiceSettings, context: BuildContext) -> None:
+        super().__init__(settings, context)
         self._modes = credential_modes(settings)
-        self.learned = inherited.learned or Learned(BackendGate(settings.connections))
+        self.learned = self._inherited.learned or Learned(BackendGate(settings.connections))
         self._search, self._calls = self.learned.search, self.learned.gate.breaker.problem
         backend = settings.backend
-        tls, reserve = backend_tls(settings), mount.held.reserve
+        tls, held = backend_tls(settings), self.mount.held
+        answers = self._modes.calls.answers_challenges
         self.certificate_end = tls.certificate_end()
-        self.outbound = open_transport(settings, tls, HEADERS, reserve, digest=self._modes.calls.answers_challenges)
-        self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
+        self.transport = open_transport(settings, tls, held.reserve, digest=answers)
+        self._endpoint = BackendEndpoint(self.transport, backend.target, form_of(backend))
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets(), *header_secrets(settings))
         self.secrets = (*sent, *settings.catalog.secrets())
         self.reader = ListingReader(
-            ListingAdmission(self.outbound, self.learned.gate).of,
+            ListingAdmission(self.transport, self.learned.gate).of,
             backend,
             listing_credential,
-            progress=progress,
+            progress=context.progress,
             secrets=sent,
-            dialect=inherited.dialect,
-            reserve=mount.held.reserve_listing,
+            dialect=self._inherited.dialect,
+            reserve=held.reserve_listing,
         )
         self.shared_listing = shared_listing.SharedListing(self.reader.fetch_listing, self._store, settings)
         found = self.learned.param_structures, self.learned.broken_output_schemas
         backend_digest = shared_listing.backend_digest(settings)
         self.discovery_notices = subscriptions.DiscoveryNotices(self._store, backend_digest, *found)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
-        self.invocation = self._invocation(credential)
+        self.invocation = self._make_invocation(Invocation, self.learned.validators)
+        self.invocation.forwarder = self._forwarder(credential)
         self.site = self._site()
 
     def __repr__(self) -> str:
@@ -90,24 +78,13 @@ class Service(Resource):
         return f"<Service {mount} of {url}: {self.unready() or 'ready'}, {self.uses!r}, {self.discovery!r}>"
 
     @classmethod
-    async def build(
-        cls,
-        settings: ServiceSettings,
-        files: ServiceFiles,
-        store: Store,
-        secrets: tuple[bytes, ...],
-        *,
-        mount: Mount | None = None,
-        inherited: Inherited = NOTHING,
-        progress: Callable[[str], None] = lambda _: None,
-    ) -> Self:
+    async def build(cls, settings: ServiceSettings, context: BuildContext) -> Self:
         """Return a service, which can answer at once if it inherits a listing that it can use. Raises
         :class:`config.ConfigError` where a file or that listing cannot be used, or callers' tokens would be sent to a
         backend that they are not for."""
         if faults := credential_faults(settings):  # loading checks this, but settings may be made without a file
             raise config.ConfigError(faults)
-        mount = mount or Mount()
-        service = cls(settings, files, store, secrets, mount=mount, inherited=inherited, progress=progress)
+        service, inherited = cls(settings, context), context.inherited
         try:
             before = inherited.discovery
             if inherited.learned and isinstance(before, Discovery) and not inherited.same_catalogs:
@@ -120,30 +97,30 @@ class Service(Resource):
         return service
 
     def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
+        left = super().leave(settings, files)
         if not isinstance(settings, ServiceSettings):
-            return super().leave(settings, files)
-        old, modes = self.settings, credential_modes(settings)
-        same_auth, same_backend = old.auth == settings.auth, (old.backend, self._modes) == (settings.backend, modes)
-        endpoints = old.backend.credentials.token_endpoint, settings.backend.credentials.token_endpoint
-        same_issuers = (
-            same_auth and endpoints[0] == endpoints[1] and self.files.of("auth.issuers") == files.of("auth.issuers")
-        )
+            return left
+        old = self.settings
+        same_backend = (old.backend, self._modes) == (settings.backend, credential_modes(settings))
+        same_endpoint = old.backend.credentials.token_endpoint == settings.backend.credentials.token_endpoint
         same_catalog = old.catalog == settings.catalog and self.files.of("catalog") == files.of("catalog")
-        return Inherited(
-            auth=self.auth if same_issuers else None,
-            api_keys=self.auth.api_keys,
+        return replace(
+            left,
+            auth=left.auth if same_endpoint else None,
             learned=self.learned if same_backend else None,
             gate=None if same_backend else self.learned.gate,
             dialect=self.reader.dialect if same_backend else "auto",
             secrets=self.secrets,
-            discovery=self.discovery,
             same_catalogs=same_backend and same_catalog,
-            same_names=(old.catalog.search, old.catalog.names) == (settings.catalog.search, settings.catalog.names),
-            same_callers=same_auth and self._modes.lists_per_caller == modes.lists_per_caller,
         )
 
     def start(self) -> None:
-        self._take_over()
+        inherited = self._inherited
+        if isinstance(inherited.discovery, Discovery):
+            listings = inherited.learned is not None
+            self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
+            if inherited.gate is not None:
+                self.learned.gate.breaker.openings += inherited.gate.breaker.openings
         super().start()
         self.shared_listing.follow(self.discovery)
         self.discovery_notices.follow(self.discovery, self.mount.subscriptions)
@@ -154,7 +131,6 @@ class Service(Resource):
             self.background.start("listing", self.discovery.refresh_forever)
 
     def unready(self) -> str | None:
-        """Return why the service cannot answer yet, None if it can."""
         if not self.discovery.first_attempt_over.is_set() and time.monotonic() - self._started < READY_AFTER:
             return "the first listing has not come yet"
         return super().unready()
@@ -164,17 +140,7 @@ class Service(Resource):
         self.discovery_notices.close()
         await super().close()
         await self.discovery.close()
-        await self.outbound.close()
-
-    def _take_over(self) -> None:
-        """Take over what the predecessor learned, and its streams."""
-        inherited, self._inherited = self._inherited, NOTHING  # or each service would keep all that were before it
-        if isinstance(inherited.discovery, Discovery):
-            listings = inherited.learned is not None
-            self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
-            if inherited.gate is not None:
-                self.learned.gate.breaker.openings += inherited.gate.breaker.openings
-        self._take_over_streams(inherited)
+        await self.transport.close()
 
     def _tokens(self, section: Credentials) -> TokenClient:
         issuers = self.auth.issuers
@@ -202,28 +168,16 @@ class Service(Resource):
         has_token = self.settings.auth.anonymous == "none"  # where callers' own tokens fetch listings
         return known_diagnosis(Trouble.of(self.settings, failure, self.secrets, has_token=has_token))
 
-    def _invocation(self, credential: Credential) -> Invocation:
+    def _forwarder(self, credential: Credential) -> Forwarder:
         backend = self.settings.backend
         url = urlsplit(backend.url)
         hidden = (*self.secrets, *secrets_in(backend.url), *self._inherited.secrets, url.hostname or "", url.netloc)
-        redactor = ErrorRedactor(hidden)
-        learned = self.learned
-        admission = CallAdmission(self.outbound, learned.gate, backend.queue_timeout)
+        admission = CallAdmission(self.transport, self.learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
-        client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
-        knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
-        return Invocation(
-            discovery=self.discovery,
-            forwarder=Forwarder(client, credential, learned.param_structures, learned.gate.resends, backend.timeout),
-            validators=learned.validators,
-            input_requests=InputRequests(self._keys, self._store),
-            access=self.access,
-            budget=CallBudget(self._store, self.settings.limits.invocation),
-            listings=self.listings,
-            concurrency=self.mount.concurrency,
-            builtin=builtin_tools(learned.search, self._visible, name_style, knobs.search),
-            name_style=name_style,
-        )
+        redactor = ErrorRedactor(hidden)
+        client = BackendClient(admission, backend.target, most, redactor, self.secrets, passes_errors=passes)
+        structures, resends = self.learned.param_structures, self.learned.gate.resends
+        return Forwarder(client, credential, structures, resends, backend.timeout)
 
     def _prepare_pages(self, catalog: Catalog) -> None:
         """Render the first pages of a catalog before a client asks for them, and name its tools in the metrics."""

@@ -92,7 +92,6 @@ class Issuer(Section):
 
     @property
     def introspects(self) -> bool:
-        """Return whether its tokens are verified by introspection."""
         # A knob that is set to its default counts too: cache: 60s must not leave revoked tokens good until they end.
         return self.preset == "google" or "introspection" in self.model_fields_set
 

@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
 from gateway.settings.auth import ClientSecret, SecureUrl
 from gateway.settings.custom import CustomListing
-from gateway.settings.knobs import Document, HttpUrl, Section, knob
+from gateway.settings.knobs import WIRES, Document, HttpUrl, Section, ServiceUrl, http_target, knob
 from gateway.settings.sending import (
     GIVEN,
     PRINCIPAL_NAME,
@@ -154,7 +154,7 @@ class ListingSettings(Section):
 
     dialect: Literal[
         "auto", "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
-        "help", "truenas", "ubus", "static", "custom",
+        "help", "ovsdb", "truenas", "ubus", "static", "custom",
     ] = knob("auto", "Form of the listing. auto: ask for each form in turn, the cheapest first.")  # fmt: skip
     url: HttpUrl | None = knob(None, "URL of the listing. Absent: where its dialect has it.")
     file: str | None = knob(
@@ -199,7 +199,16 @@ class ListingSettings(Section):
 class Backend(Section):
     """The JSON-RPC service behind the gateway."""
 
-    url: HttpUrl = Field(description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.")
+    url: ServiceUrl = Field(
+        description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc, ws://127.0.0.1/ws, "
+        "tcp://127.0.0.1:1705 or unix:/run/service.sock. Required."
+    )
+    framing: Literal["auto", "newline", "none", "etx", "content-length"] = knob(
+        "auto",
+        "tcp, tls and unix: how messages are told apart. newline: one in each line. none: by the JSON alone. etx: the "
+        "byte 3 follows each. content-length: a header before each. auto: learned from the questions for the listing; "
+        "for a listing file, lines are sent, and JSON with anything between it is read.",
+    )
     timeout: Duration = knob(
         30.0, "Deadline of a call, from the wait for a free connection to the last byte of the answer.", gt=0, le=3600
     )
@@ -256,6 +265,26 @@ class Backend(Section):
     listing: ListingSettings = knob(
         ListingSettings, "Listing of the backend's methods: its form, where it is, and whose it is."
     )
+
+    def conflict(self) -> str:
+        if self.framing != "auto" and self.wire != "stream":
+            return f"framing is for tcp, tls and unix, but url has {self.url.partition(':')[0]}: leave it out"
+        return ""
+
+    @property
+    def wire(self) -> Literal["http", "websocket", "stream"]:
+        """Return what the service is reached over."""
+        return WIRES[self.url.partition(":")[0].lower()]
+
+    @property
+    def target(self) -> str:
+        """Return the URL that requests have: also over a Unix socket one of HTTP."""
+        return http_target(self.url)[0]
+
+    @property
+    def socket(self) -> str | None:
+        """Return the path of the Unix socket that HTTP goes through, if any."""
+        return http_target(self.url)[1]
 
     @property
     def told_claims(self) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """Define the parts of every section of the settings: the field of a knob, base classes, checks of values."""
 
 import ipaddress
+import os
 import re
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Self
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -50,16 +51,18 @@ def _mend(url: str) -> str:
     return "an IPv6 address needs brackets: http://[::1]:8000/" if "[" in url else "its port is a number up to 65535"
 
 
-def http_url(url: str) -> str:
-    """Return the URL if it is http or https, without credentials and fragment. Raises :class:`ValueError`."""
+def http_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> str:
+    """Return the URL if its scheme is one of ``schemes``, without credentials and fragment. Raises
+    :class:`ValueError`."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
         # The library's text would quote a part of the URL, which may be a password.
         raise ValueError(f"is not a URL; {_mend(url)}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must be an http:// or https:// URL" + _scheme_hint(url, parts.scheme))
+    if parts.scheme not in schemes or not parts.hostname:
+        others = f", or begin with {'://, '.join(schemes[2:])}:// or unix:" if len(schemes) > 2 else ""
+        raise ValueError(f"must be an http:// or https:// URL{others}{_scheme_hint(url)}")
     if parts.username is not None or parts.password is not None:
         where = "backend.credentials: {mode: basic, user: …, password: …}"
         raise ValueError(f"must not carry a user name or password; a service's stand in {where}")
@@ -68,16 +71,60 @@ def http_url(url: str) -> str:
     return url
 
 
+WIRES: Final[Mapping[str, Literal["http", "websocket", "stream"]]] = {
+    "http": "http", "https": "http", "unix+http": "http", "ws": "websocket", "wss": "websocket",
+    "tcp": "stream", "tls": "stream", "unix": "stream",
+}  # fmt: skip
+"""What a service is reached over, by the scheme of its URL."""
+_MOST_PATH: Final = 107
+"""Bytes of the path of a Unix socket (unix(7))."""
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 
 
-def _scheme_hint(url: str, scheme: str) -> str:
+def service_url(url: str) -> str:
+    """Return the URL if it is one of a service: a scheme of :data:`WIRES`. Raises :class:`ValueError`."""
+    scheme = url.partition(":")[0].lower()
+    if scheme.startswith("unix"):
+        return _unix_url(url, scheme)
+    http_url(url, tuple(scheme for scheme in WIRES if not scheme.startswith("unix")))
+    parts = urlsplit(url)
+    if WIRES[scheme] == "stream" and (not parts.port or parts.path not in ("", "/") or parts.query):
+        raise ValueError(f"must be {scheme}:// with a host and a port, and nothing behind them: {scheme}://host:1705")
+    return url
+
+
+def http_target(url: str) -> tuple[str, str | None]:
+    """Return the URL that requests of HTTP have, and the path of the Unix socket that they go through, if any."""
+    scheme, _, rest = url.partition(":")
+    if scheme.lower() != "unix+http":
+        return url, None
+    path, _, target = rest.removeprefix("//").partition(":")
+    return f"http://localhost{target or '/'}", unquote(path)
+
+
+def _unix_url(url: str, scheme: str) -> str:
+    target, path = (
+        http_target(url) if scheme == "unix+http" else ("", unquote(url.partition(":")[2].removeprefix("//")))
+    )
+    if scheme not in WIRES or path is None or not re.fullmatch(r"/[^/?#][^?#]*", path) or "\0" in path:
+        example = "unix:/run/service.sock, or unix+http:/run/service.sock:/rpc for HTTP"
+        raise ValueError(f"must have the absolute path of a socket, for example {example}")
+    if len(os.fsencode(path)) > _MOST_PATH:
+        raise ValueError(f"has a path of more than {_MOST_PATH} bytes, which no socket can have")
+    if target:
+        http_url(target)
+    return url
+
+
+ServiceUrl = Annotated[str, AfterValidator(service_url)]
+
+
+def _scheme_hint(url: str) -> str:
     """Return what to add for an address of a kind that other programs accept."""
     if url[:1] in "\"'\u201c\u2018`<":
         return ", without quotes around it"
-    kinds = {"ws": "a WebSocket", "wss": "a WebSocket", "unix": "a Unix socket", "tcp": "a TCP socket"}
-    if kind := kinds.get(scheme, "a Unix socket" if url.startswith("/") else ""):
-        return f"; {kind} cannot be reached yet: give the service's HTTP address"
+    if url.startswith("/"):
+        return "; put unix: before the path of a socket"
     return "" if "://" in url or not re.match(r"[\w.-]+(?::\d+)?(?:/|$)", url) else "; put http:// before it"
 
 

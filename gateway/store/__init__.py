@@ -60,8 +60,7 @@ class Store(Protocol):
         ...
 
     async def mark(self, key: str, ttl: float) -> None:
-        """Mark the key for ``ttl`` seconds, whether it was marked or not. While a shared store is unavailable, other
-        replicas learn of it later."""
+        """Mark the key for ``ttl`` seconds anew. While a shared store is unavailable, the others learn of it later."""
         ...
 
     async def has(self, key: str) -> bool:
@@ -75,8 +74,7 @@ class Store(Protocol):
         ...
 
     async def get(self, key: str) -> bytes | None:
-        """Return the document of a key. It may be gone before its time: a document is a copy of what can be had
-        again."""
+        """Return the document of a key. It may be gone before its time: it is a copy of what can be had again."""
         ...
 
     async def put(self, key: str, value: bytes, ttl: float) -> bool:
@@ -99,8 +97,7 @@ class Store(Protocol):
 
     async def publish(self, topic: str, notice: bytes) -> bool:
         """Give a notice to all subscribers of a topic, in this process at once. Return False where a shared store is
-        unavailable, so that other replicas never hear of it. Raises :class:`ValueError` for one of more than
-        :data:`MAX_NOTICE` bytes."""
+        unavailable: other replicas never hear of it. Raises :class:`ValueError` beyond :data:`MAX_NOTICE` bytes."""
         ...
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:

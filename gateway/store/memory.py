@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from itertools import islice
 from typing import Final
@@ -33,9 +33,10 @@ class MemoryStore:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MAX_KEYS) -> None:
         self._clock = clock
-        self._most = most
-        self._markers: dict[str, TLRUCache[str, float]] = {}
-        self._spent_bursts: dict[str, SpentBursts] = {}
+        self._markers: defaultdict[str, TLRUCache[str, float]] = defaultdict(
+            lambda: TLRUCache(most, ttu=lambda _, until, __: until, timer=clock)
+        )
+        self._spent_bursts = defaultdict[str, SpentBursts](lambda: SpentBursts(clock, most))
         self._documents: TLRUCache[str, tuple[bytes, float]] = TLRUCache(
             MAX_DOCUMENTS,
             ttu=lambda _, document, now: now + document[1],
@@ -109,19 +110,10 @@ class MemoryStore:
         return self._topics.subscribe(topic, receive)
 
     def permit(self, key: str, rate: float, burst: int) -> MemoryPermit:
-        purpose = purpose_of(key)
-        spent_bursts = self._spent_bursts.get(purpose)
-        if spent_bursts is None:
-            spent_bursts = self._spent_bursts[purpose] = SpentBursts(self._clock, self._most)
-        return MemoryPermit(spent_bursts, key, rate, burst)
+        return MemoryPermit(self._spent_bursts[purpose_of(key)], key, rate, burst)
 
     def _keys(self, key: str) -> TLRUCache[str, float]:
-        purpose = purpose_of(key)
-        keys = self._markers.get(purpose)
-        if keys is None:
-            keys = TLRUCache(self._most, ttu=lambda _, until, __: until, timer=self._clock)
-            self._markers[purpose] = keys
-        return keys
+        return self._markers[purpose_of(key)]
 
 
 class SpentBurst:

@@ -138,8 +138,12 @@ class RedisStore:
         name, micros = _name("permit", key), 1e6 / rate
 
         async def ask(wanted: int, unused: int) -> tuple[int, float] | None:
+            async def take() -> tuple[int, float]:
+                taken, owed = await self._take([name], [repr(micros), burst, wanted, SHARE, unused])
+                return int(taken), int(owed) / 1e6
+
             try:
-                return await self._link.ask(lambda: self._take_permits(name, micros, burst, wanted, unused))
+                return await self._link.ask(take)
             except Unavailable:
                 return None
 
@@ -218,12 +222,6 @@ class RedisStore:
 
         return await self._link.ask(write, patience)
 
-    async def _take_permits(
-        self, name: str, interval: float, burst: int, wanted: int, unused: int
-    ) -> tuple[int, float]:
-        taken, owed = await self._take([name], [repr(interval), burst, wanted, SHARE, unused])
-        return int(taken), int(owed) / 1e6
-
     async def _give_leases_back(self) -> None:
         """Give back what this replica has not used, so that a restart of all costs no caller its permits."""
         held = [(key, lease.count / rate) for (key, rate, _), lease in self._leases.items() if lease.count]
@@ -234,8 +232,7 @@ class RedisStore:
                 await self._link.ask(partial(self._give_back, names, micros))
 
     async def _tell_marks(self, is_other: bool) -> None:
-        """Tell Redis what was marked while it was unavailable, and another server than before all that this
-        replica marked."""
+        """Tell Redis what was marked while it was unavailable, and another server than before all marks from here."""
         marks = dict(self._late_marks)
         if is_other:
             marks = self._local.marked() | marks

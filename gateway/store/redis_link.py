@@ -217,8 +217,7 @@ class Link:
             await self._pause(random.uniform(*_PAUSES))  # noqa: S311, not a secret
 
     async def _connect(self, pubsub: PubSub) -> RedisProcess:
-        """Do all once that is needed. Return which server it is. Raises where Redis cannot, or is slow once it is
-        connected."""
+        """Do all once that is needed. Return which server it is. Raises where Redis cannot, or is slow after it."""
         server = await identify(self.redis)
         await pubsub.subscribe(self._channel)
         await self._beat()

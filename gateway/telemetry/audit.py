@@ -157,8 +157,7 @@ class TelemetryFault(Exception):
 
 
 def start(knobs: AuditSettings) -> None:
-    """Have every record that ends from now on reach the audit of these settings, if they name one. Raises
-    :class:`TelemetryFault`."""
+    """Have each record that ends from now on reach the audit, if settings name one. Raises :class:`TelemetryFault`."""
     global active
     if knobs.to is None:
         return

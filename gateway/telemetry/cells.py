@@ -12,8 +12,7 @@ from gateway.errors import GatewayError, InputRequired
 Key: TypeAlias = tuple[str, ...]
 """The name of a family, and the values of its labels, the service first where there is one."""
 Cells: TypeAlias = dict[Key, list[float]]
-"""Numbers by key: one of a counter or a gauge; of a histogram one for each bucket, which are not summed up, then the
-sum of all values."""
+"""Numbers by key: one of a counter or a gauge; of a histogram one a bucket, not summed up, then the sum of values."""
 Exemplars: TypeAlias = dict[tuple[Key, int], tuple[str, float, float]]
 """The last sampled trace by key and bucket: its id, its seconds, and the Unix time of its end."""
 

@@ -36,9 +36,11 @@ FIELDS: Final = {
     "fault": "the [code of the error](http.md#errors) that the caller gets",
     "faults": "each fault of the configuration",
     "file": "the file",
+    "framing": "how messages are told apart on a stream",
     "gone": "names of tools that are gone",
     "host": "the address that the port is bound to",
     "ignored": "keys that cannot be used, with the reason",
+    "in_order": "whether answers come without ids, in order",
     "integer_ids": "whether ids are integers",
     "issuer": "the issuer",
     "keys": "how many keys",
@@ -168,7 +170,8 @@ EVENTS: Final = (
     Event("the listing quotes a credential, which is taken out of it", "warning", "", "Correct the service."),
     Event("a result broke the output schema, which is listed no more", "warning", "method tool", "Correct the schema, "
           "or set `catalog.tools.*.output_schema: false`."),
-    Event("form of messages learned", "info", "version integer_ids always_params", "Later messages have it."),
+    Event("form of messages learned", "info", "version integer_ids always_params framing in_order",
+          "Later messages have it."),
     Event("shape of params learned", "info", "method structure", "Later calls begin with it."),
     # Calls
     Event("request", "info", "", "A request has ended: [the line of a request](#the-line-of-a-request)."),
@@ -186,6 +189,8 @@ EVENTS: Final = (
     Event("the backend answers again", "info", "", "The breaker is closed."),
     Event("the backend sends more than its answers; from now on each call has a connection of its own", "warning", "",
           "Its responses cannot be told apart otherwise. Correct the service."),
+    Event("the backend sends messages that belong to no call; they are dropped", "info", "", "Notifications, late "
+          "answers, answers to nobody. `mcp_gateway_backend_messages_dropped_total` counts them."),
     Event("logged in at the backend", "info", "method", "By `backend.credentials.login`."),
     Event("no token for the backend", "error", "reason", "The token endpoint refuses: look at the credentials."),
     Event("the token endpoint does not answer", "warning", "reason", "It is tried again at the next call."),

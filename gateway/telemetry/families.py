@@ -56,6 +56,8 @@ FAMILIES: Final = (
     Family("mcp_gateway_breaker_open", "gauge", _S, "Circuits that are open: of the service, and of single tools."),
     Family("mcp_gateway_breaker_openings_total", "counter", _S, "Times that a circuit opened."),
     Family(cells.RESENDS, "counter", _S, "Calls that were sent to the service once more."),
+    Family("mcp_gateway_backend_messages_dropped_total", "counter", _S,
+           "Messages on a WebSocket or a socket that belong to no call: notifications, late answers."),
     Family("mcp_gateway_streams_open", "gauge", _S, "Streams to clients."),
     Family("mcp_gateway_sessions_open", "gauge", _S,
            "Sessions of the older era with an open stream of notifications; others leave no trace here."),

@@ -56,11 +56,6 @@ def read_samples(text: str) -> Samples:
     }
 
 
-def one_value(samples: Samples, name: str) -> float | None:
-    """Return the value of a family without labels, None where it was not sent."""
-    return samples.get((name, ()))
-
-
 def service_figures(now: Samples, before: Samples, services: Iterable[str]) -> dict[str, ServiceFigures]:
     """Return the figures by service: counters from ``before`` to ``now``, gauges as they are now. A counter that went
     back belongs to another process: it counts from 0."""

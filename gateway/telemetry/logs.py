@@ -1,7 +1,5 @@
 """Set up logging: one line per request, start-up and refresh, to standard error; JSON, or text on a terminal.
 
-Logging never raises and never waits: a log that cannot be written costs no answer (:mod:`gateway.telemetry.logs`).
-
 The renderers escape control characters in values, so that a caller cannot forge a line.
 """
 
@@ -16,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 import structlog
@@ -194,12 +193,11 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto", work
         _lines = Lines(descriptor, lost_line, shares=worker is not None)
         atexit.register(_lines.close)
     _lines.lost_line = lost_line
-    put = _lines.put
+    # It gets the finished lines of structlog, of each severity.
+    logger = SimpleNamespace(**dict.fromkeys(("debug", "info", "warning", "error", "critical"), _lines.put))
     # The same list each time: loggers that were used before keep it.
     _processors[:] = _drop_below_level, render
-    structlog.configure(
-        processors=_processors, logger_factory=lambda *_: _LineLogger(put), cache_logger_on_first_use=True
-    )
+    structlog.configure(processors=_processors, logger_factory=lambda *_: logger, cache_logger_on_first_use=True)
     root = logging.getLogger()
     root.handlers[:] = [_LibraryHandler()]
     root.setLevel(logging.WARNING)
@@ -255,21 +253,14 @@ def write_info(event: str, line: RequestLine) -> None:
         except ValueError:  # a lone surrogate
             pass
     fields = {name: value for name, value in structs.asdict(line).items() if value is not UNSET}
-    at, _, _ = map(fields.pop, ("time", "level", "event"))
     if _lines is None or _drop_below_level not in _processors:  # somebody captures them
+        for name in ("time", "level", "event"):
+            del fields[name]
         structlog.get_logger().info(event, **fields)
     elif _as_text:
-        head = {"time": time.strftime("%H:%M:%S"), "level": "info", "event": event}
-        _lines.put(_render_text(None, "", {**head, **fields}))
+        _lines.put(_render_text(None, "", {**fields, "time": time.strftime("%H:%M:%S")}))
     else:
-        _lines.put(_render_json(None, "", {"time": at, "level": "info", "event": event, **fields}))
-
-
-class _LineLogger:
-    """Take the finished lines of structlog, of each severity."""
-
-    def __init__(self, put: Callable[[str], None]) -> None:
-        self.debug = self.info = self.warning = self.error = self.critical = put
+        _lines.put(_render_json(None, "", fields))
 
 
 def _render_safely(*processors: Processor) -> Processor:
@@ -315,25 +306,19 @@ class _LibraryHandler(logging.Handler):
         more = self._of_asyncio.admit() if record.name == "asyncio" else {}
         if more is None:
             return
-        try:
-            self._emit(record, more)
-        except Exception as error:  # noqa: BLE001, a library's message may not fit its arguments
-            structlog.get_logger().error("library", logger=record.name, unprintable=type(error).__name__)
-
-    def _emit(self, record: logging.LogRecord, more: dict[str, int]) -> None:
         log = structlog.get_logger()
         method = log.error if record.levelno >= logging.ERROR else log.warning
-        method("library", logger=record.name, message=record.getMessage(), **more, **_cause(record))
+        try:
+            error = record.exc_info[1] if record.exc_info else None
+            cause = {} if error is None else {"cause": repr(error), "exc_info": record.exc_info}
+            method("library", logger=record.name, message=record.getMessage(), **more, **cause)
+        except Exception as failure:  # noqa: BLE001, a library's message may not fit its arguments
+            log.error("library", logger=record.name, unprintable=type(failure).__name__)
 
 
 def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
     where = failure.err_msg or "in a finalizer"
     structlog.get_logger().error("exception ignored", where=where, exc_info=failure.exc_value)
-
-
-def _cause(record: logging.LogRecord) -> dict[str, Any]:
-    error = record.exc_info[1] if record.exc_info else None
-    return {} if error is None else {"cause": repr(error), "exc_info": record.exc_info}
 
 
 log = structlog.get_logger()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from operator import add
 from typing import Any, Final, TypeAlias, TypeVar
@@ -121,7 +121,9 @@ class _Collector:
 
     def collect(self) -> Iterator[Metric]:
         for family in FAMILIES:
-            metric = _MAKERS[family.kind](family, self._lines[family.name], self._exemplars)
+            lines = self._lines[family.name]
+            is_histogram = family.kind == "histogram"
+            metric = _histogram(family, lines, self._exemplars) if is_histogram else _single(family, lines)
             metric.samples = _Samples(metric.samples)
             yield metric
 
@@ -130,7 +132,7 @@ _Lines: TypeAlias = Mapping[tuple[str, ...], list[float]]
 _Exemplars: TypeAlias = Mapping[tuple[str, ...], Mapping[int, Exemplar]]
 
 
-def _single(family: Family, lines: _Lines, _: _Exemplars) -> Metric:
+def _single(family: Family, lines: _Lines) -> Metric:
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     metric = kind(family.name, family.help, labels=family.labels)
     # add_metric() takes twice as long, and there may be thousands of tools.
@@ -147,10 +149,3 @@ def _histogram(family: Family, lines: _Lines, exemplars: _Exemplars) -> Metric:
         buckets: Any = [(bound, float(count), kept.get(number)) for number, (bound, count) in sums]
         metric.add_metric(labels, buckets, cell[-1])
     return metric
-
-
-_MAKERS: Final[Mapping[str, Callable[[Family, _Lines, _Exemplars], Metric]]] = {
-    "counter": _single,
-    "gauge": _single,
-    "histogram": _histogram,
-}

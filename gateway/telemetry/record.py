@@ -23,7 +23,7 @@ from gateway.telemetry import cells, logs
 from gateway.telemetry.cells import BUCKETS, CELLS, KNOWN, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
 from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.telemetry.trace_context import Span, Trace, is_sampled, trace_id
-from gateway.text import printable
+from gateway.text import API_KEY, printable
 
 REQUEST_ID: Final[str] = istr("X-Request-Id")
 OK: Final = "ok"
@@ -35,7 +35,7 @@ _LEFT: Final = (CLIENT_CLOSED, CANCELLED)
 INTROSPECTION: Final = "introspect token"
 BATCH: Final = "batch"  # the method of a record that stands for a whole batch
 CALL: Final = "tools/call"  # MCP's method, which calls on other surfaces have too
-_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._~:/+=@-]{1,128}")
+_GIVEN_ID: Final = re.compile(r"(?!.*jmg_)[A-Za-z0-9._~:/+=@-]{1,128}")
 _SHORT: Final = 64
 _LONG: Final = 256
 
@@ -156,11 +156,9 @@ class Record(Struct, eq=False):
             self.failure, self.failure_code = error, code
 
     def note_wait(self, seconds: float) -> None:
-        """Note a wait for a turn."""
         self.queue_time, self.is_plain = self.queue_time + seconds, False
 
     def note_resend(self) -> None:
-        """Note that the call is sent once more."""
         self.resends, self.is_plain = self.resends + 1, False
 
     def note_limit(self, limit: str) -> None:
@@ -184,7 +182,6 @@ class Record(Struct, eq=False):
             _observe((cells.INTROSPECTION, self.service), work.seconds)
 
     def line(self) -> logs.RequestLine:
-        """Return the line of the log."""
         path, method, tool, subject = self.path, self.method, self.tool, self.subject
         client = self.client if isinstance(self.client, str) else ""
         chosen = f"{path}{method}{tool}{client}{subject}"  # looked at as one text, which is fine mostly
@@ -227,34 +224,32 @@ RECORD: Final[ContextVar[Record]] = ContextVar("request", default=_NOBODY)
 
 
 def end(record: Record) -> None:
-    """End a record, once: write its line, count it, and give it to each sink. Nothing that is noted later reaches one
-    of these, but an exchange: :func:`count_late_exchanges`."""
+    """End a record, once: write its line, count it, and give it to each sink. Later, only exchanges are counted."""
     record.ended = time.perf_counter()
+    record.path, record.tool = API_KEY.sub("jmg_***", record.path), API_KEY.sub("jmg_***", record.tool)
     if decide is not None and not record.is_decided:
         decide(record)
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
         logs.write_info("request", record.line())
-    known = None
+    cell = None
     if record.is_plain and record.trace is None:
         tool = record.tool if record.ran else ""
-        known = KNOWN.get((record.service, record.surface, record.method, record.revision, tool))
-    if known is None:
-        _count(record)
-    else:
-        seconds, sent = record.ended - record.started, record.service_time
-        known[0 if seconds <= 0.01 else bisect_left(BUCKETS, seconds)] += 1
-        known[SUM] += seconds
-        if sent:
-            known[SENT if sent <= 0.01 else SENT + bisect_left(BUCKETS, sent)] += 1
-            known[SENT_SUM] += sent
+        cell = KNOWN.get((record.service, record.surface, record.method, record.revision, tool))
+    if cell is None:
+        cell = _find_cell(record)
+    seconds, sent = record.ended - record.started, record.service_time
+    cell[0 if seconds <= 0.01 else bisect_left(BUCKETS, seconds)] += 1
+    cell[SUM] += seconds
+    if sent and record.is_plain:
+        cell[SENT if sent <= 0.01 else SENT + bisect_left(BUCKETS, sent)] += 1
+        cell[SENT_SUM] += sent
     for sink in SINKS:
         sink(record)
 
 
-def _count(record: Record) -> None:
-    """Count a request, its one exchange with the service, and the call of a tool that ran, all in one cell. Where
-    nothing is special, :func:`end` finds the cell by itself the next time."""
-    seconds, sent = record.ended - record.started, record.service_time
+def _find_cell(record: Record) -> list[float]:
+    """Return the cell that counts a request, its one exchange with the service, and the call of a tool that ran. Where
+    nothing is special, :func:`end` finds it by itself the next time; what is special is counted here."""
     key = (
         REQUEST,
         record.service,
@@ -270,18 +265,14 @@ def _count(record: Record) -> None:
         cell = CELLS[key] = [0, *cells.NOTHING, 0, *cells.NOTHING]
     if record.is_plain and key[4] == OK and key[3] == record.method and key[7] in ("", record.tool):
         KNOWN[record.service, record.surface, record.method, record.revision, key[7]] = cell
-    bucket = 0 if seconds <= 0.01 else bisect_left(BUCKETS, seconds)
-    cell[bucket] += 1
-    cell[SUM] += seconds
-    if sent and record.is_plain and not record.failure:
-        cell[SENT if sent <= 0.01 else SENT + bisect_left(BUCKETS, sent)] += 1
-        cell[SENT_SUM] += sent
-    elif sent or not record.is_plain:
+    if not record.is_plain:
         _count_rest(record)
     if record.trace is not None and is_sampled(record.trace):
-        cells.EXEMPLARS[key, bucket] = trace_id(record.trace), seconds, time.time()
+        trace = trace_id(record.trace), record.seconds, time.time()
+        cells.EXEMPLARS[key, bisect_left(BUCKETS, record.seconds)] = trace
     if record.outcome in _LEFT:
         record.counted = len(record.exchanges)
+    return cell
 
 
 def _count_rest(record: Record) -> None:
@@ -309,14 +300,12 @@ def _count_exchanges(record: Record) -> None:
         _observe((cells.EXCHANGE, record.service, label or one.error, label), one.seconds)
 
 
-def _observe(key: cells.Key, seconds: float) -> int:
-    """Add a value to a histogram. Return the number of its bucket."""
+def _observe(key: cells.Key, seconds: float) -> None:
+    """Add a value to a histogram."""
     if (cell := CELLS.get(key)) is None:
         cell = CELLS[key] = [0] * (len(BUCKETS) + 1) + [0.0]
-    bucket = bisect_left(BUCKETS, seconds)
-    cell[bucket] += 1
+    cell[bisect_left(BUCKETS, seconds)] += 1
     cell[-1] += seconds
-    return bucket
 
 
 decide: Callable[[Record], None] | None = None

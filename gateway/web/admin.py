@@ -5,6 +5,7 @@ It checks no token, so keep it away from the public. What a browser could be mis
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway import jsonrpc
@@ -27,6 +28,7 @@ _SPARE: Final = 8
 """Descriptors that the admin port keeps for itself, so that probes are answered when there are no others."""
 
 
+@dataclass(eq=False)
 class AdminHandler:
     """Answer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
     reason while ``unready`` returns one; with ``?verbose`` it adds what the ``processes`` say, which ``/status`` has as
@@ -36,21 +38,14 @@ class AdminHandler:
     at ``/``, and says which browsers may see it and use its buttons; others get the paths. ``metrics`` returns the
     metrics in the form that an Accept header asks for, and their content type."""
 
-    def __init__(
-        self,
-        unready: Callable[[], str | None],
-        processes: Callable[[], Sequence[dict[str, Any]]],
-        refresh_listings: Callable[[], Awaitable[str]],
-        metrics: Callable[[str], Awaitable[tuple[bytes, str]]],
-        page: AdminPage | None = None,
-        read_again: Callable[[], Awaitable[Sequence[str]]] | None = None,
-    ) -> None:
-        self._page = page
-        self._read_again = read_again
-        self._unready = unready
-        self._processes = processes
-        self._refresh_listings = refresh_listings
-        self._render = metrics
+    _unready: Callable[[], str | None]
+    _processes: Callable[[], Sequence[dict[str, Any]]]
+    _refresh_listings: Callable[[], Awaitable[str]]
+    _render: Callable[[str], Awaitable[tuple[bytes, str]]]
+    _page: AdminPage | None = None
+    _read_again: Callable[[], Awaitable[Sequence[str]]] | None = None
+
+    def __post_init__(self) -> None:
         self.routes = {
             "/livez": (("GET", "HEAD"), self._livez),
             "/readyz": (("GET", "HEAD"), self._readyz),

@@ -9,7 +9,7 @@ rebinding, the origin stops other pages (CSRF).
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import inf
@@ -54,7 +54,6 @@ class Calls:
 
 
 def count_calls(found: cells.Cells) -> dict[str, Calls]:
-    """Return the calls so far by service."""
     calls: dict[str, Calls] = {}
     for key, cell in found.items():
         if key[0] != cells.REQUEST or key[3] != "tools/call":
@@ -103,13 +102,11 @@ class AdminPage:
         return True
 
     async def keep_history(self) -> None:
-        """Take samples until cancelled."""
         while True:
             self._samples.append((time.monotonic(), count_calls(self._figures()[0])))
             await asyncio.sleep(_EVERY)
 
     async def respond(self, unready: str | None, processes: Sequence[Mapping[str, Any]], *, reloads: bool) -> Response:
-        """Return the page."""
         found, _ = self._figures()
         now, calls = time.monotonic(), count_calls(found)
         samples = [*self._samples, (now, calls)]
@@ -166,9 +163,7 @@ def _at(samples: Sequence[tuple[float, dict[str, Calls]]], when: float) -> dict[
 def _line(values: Sequence[float]) -> str:
     """Return the points of a sparkline 100 wide and 30 high, "" where nothing happened."""
     most = max(values, default=0.0)
-    return " ".join(_points(values, most)) if most and len(values) > 1 else ""
-
-
-def _points(values: Sequence[float], most: float) -> Iterator[str]:
-    step = 100 / max(len(values) - 1, 1)
-    yield from (f"{number * step:.1f},{29 - 28 * value / most:.1f}" for number, value in enumerate(values))
+    if not most or len(values) < 2:
+        return ""
+    step = 100 / (len(values) - 1)
+    return " ".join(f"{number * step:.1f},{29 - 28 * value / most:.1f}" for number, value in enumerate(values))

@@ -32,7 +32,6 @@ class ServerCard:
         self._operations = operations
 
     def body(self) -> bytes:
-        """Return the card."""
         info = self._operations.public_info()
         known, (domain, name) = info.members, self._names(info)
         card = {
@@ -56,5 +55,4 @@ class ServerCard:
 
 
 def catalog(cards: Iterable[ServerCard]) -> bytes:
-    """Return the catalog of the cards."""
     return jsonrpc.encode({"specVersion": "1.0", "entries": [card.entry() for card in cards]})

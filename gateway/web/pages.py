@@ -9,7 +9,7 @@ import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from gateway import jsonrpc
-from gateway.auth.access import Access
 from gateway.catalog.curation import Curation, left_out
 from gateway.concurrency.background import Problem
 from gateway.diagnosis.access import TokenReport
@@ -120,16 +119,17 @@ class ServicePage:
     settings: ResourceSettings
     operations: Operations
     invocation: Invocation
-    access: Access
     search: ToolSearch
     unready: Callable[[], str | None]
     calls: Problem
     report: Callable[[str, str], TokenReport]
-    mode: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.mode = self.settings.server.shown_page
         self.mount = self.settings.mount
+        self.access = self.invocation.access
+        takes_keys_alone = self.settings.auth.takes_keys and not self.settings.auth.traits.has_issuers
+        self._key_variable = KEY_VARIABLE if takes_keys_alone else ""
         self._style = NameStyle(self.settings.catalog.names)
         self._curation = Curation(self.settings.catalog)
         self._discovery = self.operations.discovery
@@ -253,7 +253,10 @@ class ServicePage:
         if principal is None:
             return self._render(exchange, "whoami.html", principal=None, report=None, accepted=False)
         seen, refusal = await self._visible(exchange.caller)
-        more = [] if refusal else self._more(principal, await self._discovery.catalog(exchange.caller, PATIENCE), seen)
+        more = []
+        if not refusal:
+            whole = await self._discovery.catalog(exchange.caller, PATIENCE)
+            more = self._more(principal, self.access.listable_catalog(exchange.caller, whole), seen)
         report = TokenReport.of_key(principal) if principal.token is None else self.report(_raw(exchange), "")
         return self._render(
             exchange, "whoami.html", principal=principal, report=report, more=more, accepted=True, refusal=refusal
@@ -275,22 +278,18 @@ class ServicePage:
 
     def _refused(self, exchange: Exchange) -> Response:
         error = exchange.error
-        why = str(getattr(error, "message", error))
-        report = self.report(_raw(exchange), why)
-        named = {} if self.mode == TOKEN else self.about()
-        frame = self._frame(exchange, named)
-        return render("whoami.html", exchange.path, 401, page=frame, principal=None, report=report, accepted=False)
+        report = self.report(_raw(exchange), str(getattr(error, "message", error)))
+        return self._render(exchange, "whoami.html", 401, principal=None, report=report, accepted=False)
 
     def _render(self, exchange: Exchange, template: str, status: int = 200, **values: Any) -> Response:
-        return render(template, exchange.path, status, page=self._frame(exchange, self.about()), **values)
-
-    def _frame(self, exchange: Exchange, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what each page of the service has: its name and state, where it is, and whether tokens are of use."""
+        """Return a page with what each page of the service has: its name and state, unless they are for callers with a
+        token alone, where it is, and whether tokens are of use."""
         unnamed = {"title": "Gateway", "about": "", "state": "", "word": ""}
-        caller = exchange.caller.principal
-        variable = KEY_VARIABLE if self._takes_keys_alone else ""
-        return {**unnamed, **about, "mount": self.mount[1:], "takes_tokens": self.access.enabled,
+        caller, variable = exchange.caller.principal, self._key_variable
+        about = unnamed if self.mode == TOKEN and caller is None else self.about()
+        page = {**about, "mount": self.mount[1:], "takes_tokens": self.access.enabled,
                 "subject": caller.subject if caller else "", "mode": self.mode, "key_variable": variable}  # fmt: skip
+        return render(template, exchange.path, status, page=page, **values)
 
     async def _visible(self, caller: Caller) -> tuple[Catalog, str]:
         """Return the tools of ``tools/list`` for this caller; none, and why not."""
@@ -310,7 +309,7 @@ class ServicePage:
     def _connect(self, exchange: Exchange) -> dict[str, Any]:
         """Return the entry for each client, and the links that add it by themselves."""
         url, name = self._url(exchange), self.settings.name or "gateway"
-        variable = KEY_VARIABLE if self._takes_keys_alone else None
+        variable = self._key_variable
         clients = []
         for key, client in CLIENTS.items():
             takes_url = client.http is not None
@@ -325,10 +324,6 @@ class ServicePage:
             "vscode": f"vscode:mcp/install?{vscode}",
         }
         return {"url": url, "clients": clients, "links": links}
-
-    @property
-    def _takes_keys_alone(self) -> bool:
-        return self.settings.auth.takes_keys and not self.settings.auth.traits.has_issuers
 
     def _hints(self, tool: Tool) -> list[tuple[str, Any, str]]:
         """Return each annotation, its value, and who said so."""

@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
-from gateway.discovery.discovery import CatalogSource
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
 from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
@@ -72,8 +71,6 @@ class RestSurface:
 
     operations: Operations
     invocation: Invocation
-    discovery: CatalogSource
-    access: Access
     page_size: int
     mount: str
 
@@ -94,7 +91,7 @@ class RestSurface:
             raise MissingParameter('The parameter "name" is missing')
         await self.operations.admit_discovery(caller)
         tool = await self.invocation.find_tool(caller, name, PATIENCE)
-        self.access.check_describe(caller, tool)
+        self.invocation.access.check_describe(caller, tool)
         return Response(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
     async def invoke(self, exchange: Exchange) -> Response:
@@ -119,7 +116,8 @@ class RestSurface:
         return Response(jsonrpc.encode({"result": json_value(outcome.value)}))
 
     def _projector(self, caller: Caller) -> RestProjector:
-        return RestProjector(self.access, self.discovery.current(), caller.name_style or NameStyle.MCP, self.mount)
+        access, shared = self.invocation.access, self.invocation.discovery.current()
+        return RestProjector(access, shared, caller.name_style or NameStyle.MCP, self.mount)
 
 
 def json_value(value: Any) -> Any:

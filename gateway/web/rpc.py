@@ -87,7 +87,7 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
     failure, also an unexpected one, so that the caller can answer with the request's ``id``."""
 
     def arguments(tool: Tool) -> dict[str, Any]:
-        if message.method not in (tool.name, *tool.names.values(), tool.method):
+        if message.method not in (name, tool.name, *tool.names.values(), tool.method):
             raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
         return arguments_by_name(tool, message.params)
 

@@ -8,11 +8,9 @@ from email.message import Message
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator, PresentedToken
 from gateway.auth.metadata import ResourceMetadata, www_authenticate
 from gateway.concurrency.background import UseCounter
-from gateway.discovery.discovery import CatalogSource
 from gateway.errors import (
     Challenged,
     InvalidParams,
@@ -73,8 +71,6 @@ class Site:
     endpoint: Endpoint
     operations: Operations
     invocation: Invocation
-    discovery: CatalogSource
-    access: Access
     authenticator: Authenticator | None
     metadata: ResourceMetadata | None
     card: ServerCard | None
@@ -88,8 +84,9 @@ class Site:
         self.name = self.mount.removeprefix("/")
         self._large_bodies = asyncio.Lock()
         operations, invocation, mount = self.operations, self.invocation, self.mount
+        self.access = invocation.access
         mcp, tool = McpSurface(self.endpoint), ToolSurface(operations, invocation)
-        rest = RestSurface(operations, invocation, self.discovery, self.access, self.rest_page_size, mount)
+        rest = RestSurface(operations, invocation, self.rest_page_size, mount)
         rpc = RpcSurface(invocation, operations.max_response)
         self._routes = {
             f"{mount}/mcp": _Route({"POST": mcp.post, "GET": mcp.get, "DELETE": mcp.delete}, MCP, "mcp"),
@@ -158,7 +155,6 @@ class Site:
         return route.form
 
     def challenge(self, error: Challenged) -> str:
-        """Return the ``WWW-Authenticate`` header for an error."""
         if isinstance(error, Unauthorized):
             error.scopes = self.access.challenged_scopes(error.scopes)
         url = self.metadata.url if self.metadata else None

@@ -111,6 +111,14 @@ async def test_a_tool_is_described_to_those_who_may_list_its_service() -> None:
         assert (await of(it, issuer, "see").get(path)).json["tool"]["name"] == "crm.add"
 
 
+async def test_the_page_tells_nothing_of_a_service_that_the_caller_may_not_list() -> None:
+    tools = "services.crm.catalog.tools={add: {scopes: [crm.add]}}"
+    async with gated("services.crm.auth.scopes={list: [see]}", tools, "server.page=token") as (it, issuer):
+        for scope in ("", "see"):
+            page = (await of(it, issuer, scope).get("/page")).body.decode()
+            assert ("crm.add" in page) is (scope == "see")
+
+
 async def test_search_finds_what_the_caller_may_list_and_calls_what_it_may_call() -> None:
     knobs = ("groups.all.catalog.search=true", "services.crm.auth.scopes={list: [see], call: [crm]}")
     async with gated(*knobs) as (it, issuer):
@@ -149,6 +157,18 @@ async def test_each_service_is_told_its_own_claims_and_no_other() -> None:
             "crm": {"X-User": "ann", "X-Mail": "ann@example.com", "X-Team": None},
             "shop": {"X-User": None, "X-Mail": None, "X-Team": "red"},
         }
+
+
+async def test_what_one_service_is_told_takes_no_room_of_another() -> None:
+    """At the group a service hears of a caller what it hears at its own address."""
+    knobs = ("services.crm.backend.caller_headers={X-Notes: '{claims.notes}'}",
+             "services.shop.backend.caller_headers={X-Team: '{claims.team}'}")  # fmt: skip
+    async with gated(*knobs) as (it, issuer):
+        for at, tool in (("all", "shop.add"), ("shop", "add")):
+            token = issuer.sign(sub="ann", notes="n" * 1000, team="t" * 1000, aud=f"{PUBLIC}/{at}/mcp")
+            assert (await it.client(token, at).call(REST, tool, TWO_AND_THREE)).status == 200
+        told = [sent.headers.get("X-Team") for sent in it.backends["shop"].requests if sent.method == "add"]
+        assert told == ["t" * 1000] * 2
 
 
 async def test_a_service_that_lists_for_each_caller_does_so_in_a_group(endpoint: TokenEndpoint) -> None:

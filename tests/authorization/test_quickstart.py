@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from tests.authorization.demo import READ, bookshop
 from tests.authorization.servers import Resource, oidc_provider
-from tests.e2e.test_readme import output_of
 from tests.program import Program
+from tests.readme_session import output_of
 from tests.services.process import free_port
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "quickstart-oauth.md").read_text()
@@ -47,7 +48,7 @@ async def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> N
         async with Program("serve", "--config", str(file), *ports) as program:
             await program.logged("gateway started")
             for command, shown in COMMANDS:
-                printed = await output_of("bash", "-c", secrets + here(command))
+                printed = await output_of("bash", "-c", secrets + here(command), python=sys.executable)
                 assert plain(there(printed).replace(f"{tmp_path}/", "")) == plain(shown), command
 
 

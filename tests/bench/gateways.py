@@ -38,7 +38,7 @@ def has_knob(section: str, name: str = "") -> bool:
 class Plan:
     """What is not as usual. ``services`` are mounts, each with its path at the service and its number of tools; none is
     one service at the root; ``telemetry`` has more knobs of that section. ``traces`` are the OTEL_* variables of a
-    gateway that traces."""
+    gateway that traces. ``service`` has other knobs of the backend."""
 
     tools: int = 20
     services: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -49,6 +49,7 @@ class Plan:
     store: str = ""
     telemetry: Mapping[str, Any] = field(default_factory=dict)
     traces: Mapping[str, str] = field(default_factory=dict)
+    service: Mapping[str, Any] = field(default_factory=dict)
 
 
 _USUAL: Final = Plan()
@@ -141,7 +142,8 @@ class Gateways:
                 for mount, where in plan.services.items()
             }
             return settings | {"services": services}
-        return settings | {"backend": self._backend(plan.path, plan.tools, resource(port) if plan.auth else None)}
+        backend = self._backend(plan.path, plan.tools, resource(port) if plan.auth else None)
+        return settings | {"backend": backend | dict(plan.service)}
 
     def _backend(self, path: str, tools: int, audience: str | None) -> dict[str, Any]:
         listing = self.folder / f"openrpc-{tools}.json"

@@ -32,6 +32,10 @@ _WARM: Final = 4
 _PATIENCE: Final = 150.0
 _SETTLING: Final = 0.5
 """Seconds in which the thread of the log writes its lines: nothing tells when it has."""
+_NO_CREDENTIAL: Final = "gateway, no credential sent"
+_SOCKET: Final = "gateway, the same over a WebSocket"
+_STREAM: Final = "gateway, the same over TCP"
+MOST_OVER_HTTP: Final = 1.05
 _COUNTED: Final = "counted.*"
 _TOTAL: Final = "totals: "
 
@@ -43,13 +47,19 @@ def main() -> None:
         port = free_port()
         command = [sys.executable, "-m", "tests.bench.collector", str(port)]
         collector = Process(command, load_core, folder / "collector.log")
-        with Field(folder, load_core, core, ()) as field, collector:
+        sockets = (free_port(), free_port())
+        command = [sys.executable, "-m", "tests.bench.socket_backend", *map(str, sockets)]
+        talking = Process(command, load_core, folder / "sockets.log")
+        with Field(folder, load_core, core, ()) as field, collector, talking:
             slow_python = _slow_python(folder)
             found = {}
-            for kind, start in _kinds(field, folder, slow_python, port).items():
+            for kind, start in _kinds(field, folder, slow_python, port, sockets).items():
                 found[kind] = _count(start(), folder) / REQUESTS
                 _print(kind, found[kind])
             # Of 320 requests chance samples none or ten, so this is computed.
+            for wire in (_SOCKET, _STREAM):
+                share = found[wire] / found[_NO_CREDENTIAL]
+                print(f"{wire}: {share:.2f} times one over HTTP (at most {MOST_OVER_HTTP})")
             _print("gateway, traces of 1 % of the calls", 0.99 * found[_traced(0)] + 0.01 * found[_traced(1)])
 
 
@@ -71,7 +81,9 @@ def _slow_python(folder: Path) -> Path:
     return script
 
 
-def _kinds(field: Field, folder: Path, python: Path, collector: int) -> dict[str, Callable[[], Lane]]:
+def _kinds(
+    field: Field, folder: Path, python: Path, collector: int, sockets: tuple[int, int]
+) -> dict[str, Callable[[], Lane]]:
     listing = work.listing(20)
 
     def gateway(workload: work.Workload, **telemetry: dict[str, str]) -> Callable[[], Lane]:
@@ -100,6 +112,10 @@ def _kinds(field: Field, folder: Path, python: Path, collector: int) -> dict[str
         }
         return lambda: field.gateways.make(Plan(traces=variables), python=python).lane("", work.MODERN_CALL)
 
+    def uncredited(url: str) -> Callable[[], Lane]:
+        service = {"url": url, "credentials": {"mode": "none"}}
+        return lambda: field.gateways.make(Plan(service=service), python=python).lane("", work.MODERN_CALL)
+
     return {
         "bare aiohttp proxy, call": lambda: field.bare_lane(python),
         lanes.GATEWAY: gateway(work.MODERN_CALL),
@@ -109,6 +125,9 @@ def _kinds(field: Field, folder: Path, python: Path, collector: int) -> dict[str
         "the least server, list of 20": lambda: static("least_server"),
         lanes.STATIC: lambda: static("static_answer"),
         lanes.LISTED: gateway(listing),
+        _NO_CREDENTIAL: uncredited(field.backend.url()),
+        _SOCKET: uncredited(f"ws://127.0.0.1:{sockets[0]}/jsonrpc"),
+        _STREAM: uncredited(f"tcp://127.0.0.1:{sockets[1]}"),
         _traced(0): traced(0, collector),
         _traced(1): traced(1, collector),
     }

@@ -1,4 +1,4 @@
-"""One store of each kind and one transport of each kind, for the suites that they share."""
+"""One store of each kind and one client of each kind, for the suites that they share."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from gateway.http_client.transport import Transport
+from gateway.http_client.choice import HttpClient
 from gateway.store import Store
+from tests.contract.http_clients import HTTP_CLIENTS, Make
 from tests.contract.stores import KINDS, clock_for, opened
-from tests.contract.transports import TRANSPORTS, Make
 from tests.manual_clock import ManualClock
 from tests.redis_server import RedisServer
 
@@ -48,7 +48,7 @@ async def other(store: Store, kind: str, clock: ManualClock, server: RedisServer
         yield other
 
 
-@pytest.fixture(params=TRANSPORTS.values(), ids=TRANSPORTS.keys())
+@pytest.fixture(params=HTTP_CLIENTS.values(), ids=HTTP_CLIENTS.keys())
 def make(request: pytest.FixtureRequest) -> Make:
     """A class of transports, or what makes one like it; who tests others overrides this."""
     made: Make = request.param
@@ -56,7 +56,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 @pytest.fixture
-async def transport(make: Make) -> AsyncIterator[Transport]:
+async def client(make: Make) -> AsyncIterator[HttpClient]:
     made = make()
     yield made
     await made.close()

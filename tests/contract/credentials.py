@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gateway import credentials
 from gateway.auth.jwks import FetchFailed
+from gateway.backend.http import HttpTransport
 from gateway.credentials.contract import Credential
 from gateway.credentials.exchange import ClientCredentials, TokenExchange
 from gateway.credentials.grants import BackendEndpoint, TokenCache, TokenClient
@@ -70,7 +71,7 @@ class World:
                 raise FetchFailed("the issuer's metadata have no token_endpoint")
             return self.endpoint.url
 
-        backend = BackendEndpoint(self.outbound, self.backend.url, MessageForm())
+        backend = BackendEndpoint(HttpTransport(self.outbound, self.backend.url), self.backend.url, MessageForm())
         return TokenClient(self.outbound, settings, token_endpoint_url, backend, self.timeout)
 
     def credential(self, mode: str) -> Credential:

@@ -72,6 +72,10 @@ def _truenas(_: Any) -> Json:
     return {"description": "Good.", "accepts": accepts, "returns": [{}], "roles": [], "job": False}
 
 
+def _commands(lines: Iterable[str]) -> str:
+    return "\n  ".join(["The available commands are:", *lines])
+
+
 def _ubus_objects(entries: list[Any]) -> Json:
     """Return objects with one method for each entry: ``good.one`` is the method ``one`` of ``good``."""
     objects: Json = {}
@@ -138,6 +142,12 @@ FORMS: Final[dict[str, Form]] = {
         lambda entries: {"help": "\n".join(["== All ==", *(f"{name} {entry}" for name, entry in entries)])},
         lambda _: '"a" ( b )',
         lambda entries: "\n".join(["== All ==", *entries]),
+        keyed=True,
+    ),
+    "ovsdb": Form(
+        lambda entries: {"list-commands": _commands(f"{name} {entry}" for name, entry in entries)},
+        lambda _: "a [b]",
+        _commands,
         keyed=True,
     ),
     "truenas": Form(

@@ -38,7 +38,7 @@ HOSTILE: Final = [
     {"a": LONG},
 ]
 NAMES: Final = [None, 5, "", [], {}, LONG, "a\r\nb", "\u202e", "../..", "good.one"]
-WITHOUT_MEMBERS: Final = ("introspection", "help", "ubus")
+WITHOUT_MEMBERS: Final = ("introspection", "help", "ovsdb", "ubus")
 """Dialects whose entries are names, lines, or maps from names to types."""
 
 

@@ -1,6 +1,6 @@
-"""What a transport does with a connection that it kept, and that the other side has closed or written to meanwhile.
+"""What a client does with a connection that it kept, and that the other side has closed or written to meanwhile.
 
-The service here is bare sockets, so that a test decides when the kernel has what, before the transport's loop looks."""
+The service here is bare sockets, so that a test decides when the kernel has what, before the client's loop looks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gateway.http_client.choice import HttpClient
 from gateway.http_client.response import Interrupted
-from gateway.http_client.transport import Transport
-from tests.contract.transports import Make
+from tests.contract.http_clients import Make
 from tests.each import each
 from tests.waiting import PATIENCE
 
@@ -62,23 +62,23 @@ def answer(text: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)
 
 
-async def post(transport: Transport, service: Service) -> bytes:
-    return (await transport.request("POST", service.url, b"end", {}, timeout=PATIENCE, max_bytes=1000)).body
+async def post(client: HttpClient, service: Service) -> bytes:
+    return (await client.request("POST", service.url, b"end", {}, timeout=PATIENCE, max_bytes=1000)).body
 
 
 @asynccontextmanager
-async def pair(make: Make) -> AsyncIterator[tuple[Transport, Service]]:
-    transport = make()
+async def pair(make: Make) -> AsyncIterator[tuple[HttpClient, Service]]:
+    client = make()
     with contextlib.closing(Service()) as service:
         try:
-            yield transport, service
+            yield client, service
         finally:
-            await transport.close()
+            await client.close()
 
 
-async def kept(transport: Transport, service: Service) -> socket.socket:
+async def kept(client: HttpClient, service: Service) -> socket.socket:
     """The service's side of a connection that has served a request, and is kept."""
-    first = asyncio.create_task(post(transport, service))
+    first = asyncio.create_task(post(client, service))
     connection = await service.accept()
     await service.answer(connection, b"first")
     assert await first == b"first"
@@ -113,8 +113,8 @@ def times_out(connection: socket.socket) -> None:
 async def test_a_kept_connection_that_was_closed_or_written_to_is_not_used(
     make: Make, act: Callable[[socket.socket], None], read_by_the_loop: bool
 ) -> None:
-    async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
-        act(await kept(transport, service))
+    async with asyncio.timeout(PATIENCE), pair(make) as (client, service):
+        act(await kept(client, service))
         for _ in range(5 if read_by_the_loop else 0):
             await asyncio.sleep(0)
 
@@ -123,7 +123,7 @@ async def test_a_kept_connection_that_was_closed_or_written_to_is_not_used(
 
         serving = asyncio.create_task(serve())
         try:
-            assert await post(transport, service) == b"second"
+            assert await post(client, service) == b"second"
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
@@ -131,11 +131,11 @@ async def test_a_kept_connection_that_was_closed_or_written_to_is_not_used(
 
 
 async def test_an_idle_connection_that_timed_out_costs_no_other_connection(make: Make) -> None:
-    async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
-        times_out(await kept(transport, service))
+    async with asyncio.timeout(PATIENCE), pair(make) as (client, service):
+        times_out(await kept(client, service))
         for _ in range(5):  # the loop reads it
             await asyncio.sleep(0)
-        calls = asyncio.create_task(_calls(transport, service, 50))
+        calls = asyncio.create_task(_calls(client, service, 50))
         connection = await service.accept()
         for _ in range(50):
             await service.answer(connection, b"again")
@@ -143,23 +143,23 @@ async def test_an_idle_connection_that_timed_out_costs_no_other_connection(make:
         assert not service.is_called()
 
 
-async def _calls(transport: Transport, service: Service, count: int) -> list[bytes]:
-    return [await post(transport, service) for _ in range(count)]
+async def _calls(client: HttpClient, service: Service, count: int) -> list[bytes]:
+    return [await post(client, service) for _ in range(count)]
 
 
 async def test_a_kept_connection_is_used_where_nothing_happened_to_it(make: Make) -> None:
-    async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
-        connection = await kept(transport, service)
-        second = asyncio.create_task(post(transport, service))
+    async with asyncio.timeout(PATIENCE), pair(make) as (client, service):
+        connection = await kept(client, service)
+        second = asyncio.create_task(post(client, service))
         await service.answer(connection, b"second")
         assert await second == b"second"
 
 
 async def test_a_request_that_meets_the_close_may_have_been_read(make: Make) -> None:
     """The service closed after the request was written: nobody can say whether it took effect. It is not repeated."""
-    async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
-        connection = await kept(transport, service)
-        second = asyncio.create_task(post(transport, service))
+    async with asyncio.timeout(PATIENCE), pair(make) as (client, service):
+        connection = await kept(client, service)
+        second = asyncio.create_task(post(client, service))
         assert await asyncio.get_running_loop().sock_recv(connection, 65536)
         resets(connection)
         with pytest.raises(Interrupted) as caught:

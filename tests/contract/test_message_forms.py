@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 from pytest_aiohttp.plugin import AiohttpServer
 
+from gateway.backend.http import HttpTransport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.http_client.session import Outbound
@@ -126,7 +127,7 @@ def serve(aiohttp_server: AiohttpServer) -> Serve:
 async def source(url: str, **members: Any) -> AsyncIterator[BackendSource]:
     transport = Outbound()
     try:
-        yield BackendSource(transport, url, RequestParts(), timeout=10, max_bytes=2**20, **members)
+        yield BackendSource(HttpTransport(transport, url), url, RequestParts(), timeout=10, max_bytes=2**20, **members)
     finally:
         await transport.close()
 

@@ -1,4 +1,4 @@
-"""What every transport makes of answers that are allowed, or common, and rarely seen."""
+"""What every client makes of answers that are allowed, or common, and rarely seen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from gateway.http_client.choice import HttpClient
 from gateway.http_client.lean import LeanTransport
 from gateway.http_client.lean_connection import MAX_HEAD
 from gateway.http_client.response import (
@@ -18,8 +19,7 @@ from gateway.http_client.response import (
     OutboundError,
 )
 from gateway.http_client.session import Outbound
-from gateway.http_client.transport import Transport
-from tests.contract.transports import CALL
+from tests.contract.http_clients import CALL
 from tests.each import each
 from tests.fault.behaviours import SUM, Body, Raw
 from tests.fault.scripted import ScriptedBackend
@@ -66,82 +66,82 @@ FAILS: Final[dict[str, tuple[bytes, type[OutboundError]]]] = {
 }
 
 
-async def post(transport: Transport, backend: ScriptedBackend) -> Answer:
-    return await transport.request("POST", backend.url, CALL, {}, timeout=10, max_bytes=MOST)
+async def post(client: HttpClient, backend: ScriptedBackend) -> Answer:
+    return await client.request("POST", backend.url, CALL, {}, timeout=10, max_bytes=MOST)
 
 
 @each("name", READ)
-async def test_an_odd_answer_is_read(transport: Transport, backend: ScriptedBackend, name: str) -> None:
+async def test_an_odd_answer_is_read(client: HttpClient, backend: ScriptedBackend, name: str) -> None:
     backend.default = Raw(READ[name])
-    answer = await post(transport, backend)
+    answer = await post(client, backend)
     assert (answer.status, answer.body) == (200, b"ok")
 
 
 @each("name", FAILS)
 async def test_a_bad_answer_is_a_failure_of_its_kind_and_the_next_exchange_is_good(
-    transport: Transport, backend: ScriptedBackend, name: str
+    client: HttpClient, backend: ScriptedBackend, name: str
 ) -> None:
     raw, kind = FAILS[name]
     backend.default = Raw(raw)
     with pytest.raises(kind):
-        await post(transport, backend)
+        await post(client, backend)
     backend.default = SUM
-    assert (await post(transport, backend)).status == 200
+    assert (await post(client, backend)).status == 200
 
 
 @each(("name", "value"), (("X-A", "a\r\nX-B: b"), ("X-A", "a\nb"), ("X-A\r\nX-B", "b")))
 async def test_a_header_that_would_break_the_head_is_not_sent(
-    transport: Transport, backend: ScriptedBackend, name: str, value: str
+    client: HttpClient, backend: ScriptedBackend, name: str, value: str
 ) -> None:
     with pytest.raises(BadHttp):
-        await transport.request("POST", backend.url, CALL, {name: value}, timeout=10, max_bytes=MOST)
+        await client.request("POST", backend.url, CALL, {name: value}, timeout=10, max_bytes=MOST)
     assert backend.requests == []
 
 
 async def test_a_header_of_a_request_takes_the_place_of_the_common_one(backend: ScriptedBackend) -> None:
     common = {"Accept": "application/json", "X-Common": "yes"}
-    for transport in (Outbound(headers=common), LeanTransport(headers=common)):
+    for client in (Outbound(headers=common), LeanTransport(headers=common)):
         own = {"accept": "text/plain", "X-Own": "yes"}
-        await transport.request("POST", backend.url, CALL, own, timeout=10, max_bytes=MOST)
-        await transport.close()
+        await client.request("POST", backend.url, CALL, own, timeout=10, max_bytes=MOST)
+        await client.close()
         headers = backend.requests.pop().headers
         assert headers.getall("Accept") == ["text/plain"]
         assert (headers["X-Common"], headers["X-Own"]) == ("yes", "yes")
 
 
 async def test_members_of_a_gzip_body_are_all_read(backend: ScriptedBackend) -> None:
-    transport = LeanTransport()
+    client = LeanTransport()
     members = gzip.compress(b"o") + gzip.compress(b"k")
     backend.default = Body(members, headers=(("Content-Encoding", "gzip"),))
-    assert (await post(transport, backend)).body == b"ok"
-    await transport.close()
+    assert (await post(client, backend)).body == b"ok"
+    await client.close()
 
 
 async def test_a_gzip_body_of_very_many_members_is_refused(backend: ScriptedBackend) -> None:
     """The rest of the body is copied for each of them: megabytes of them would hold up the loop for minutes."""
-    transport = LeanTransport()
+    client = LeanTransport()
     backend.default = Body(gzip.compress(b"") * 101, headers=(("Content-Encoding", "gzip"),))
     with pytest.raises(BadHttp, match="too many members"):
-        await transport.request("POST", backend.url, CALL, {}, timeout=10, max_bytes=100_000)
-    await transport.close()
+        await client.request("POST", backend.url, CALL, {}, timeout=10, max_bytes=100_000)
+    await client.close()
 
 
 CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 async def test_trailers_do_not_change_the_head(backend: ScriptedBackend) -> None:
-    transport = LeanTransport()
+    client = LeanTransport()
     backend.default = Raw(CHUNKED + b"2\r\nok\r\n0\r\nContent-Encoding: gzip\r\nRetry-After: 9\r\n\r\n")
-    answer = await post(transport, backend)
+    answer = await post(client, backend)
     assert (answer.body, [*answer.headers]) == (b"ok", ["Transfer-Encoding"])
-    await transport.close()
+    await client.close()
 
 
 @each("line", (b"X-A: b\r\n", b"X-A: " + b"b" * 1000, b"0" * 1000))
 async def test_what_comes_behind_the_body_is_bounded(backend: ScriptedBackend, line: bytes) -> None:
     """``max_bytes`` does not count trailers, nor lines without an end."""
-    transport = LeanTransport()
+    client = LeanTransport()
     backend.default = Raw(CHUNKED + b"2\r\nok\r\n0\r\n" + line * (16 * MAX_HEAD // len(line)) + b"\r\n\r\n")
     with pytest.raises(BadHttp):
-        await post(transport, backend)
-    await transport.close()
+        await post(client, backend)
+    await client.close()

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 from pytest_aiohttp.plugin import AiohttpServer
 
+from gateway.backend.http import HttpTransport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.http_client.response import Answer
@@ -138,7 +139,15 @@ async def transport() -> AsyncIterator[Timed]:
 
 
 async def probed(transport: Timed, service: Service, patience: float = 3.0) -> Listing:
-    source = BackendSource(transport, service.url, RequestParts(), timeout=10.0, max_bytes=2**20, patience=patience)
+    way = HttpTransport(transport, service.url)
+    source = BackendSource(
+        way,
+        service.url,
+        RequestParts(),
+        timeout=10.0,
+        max_bytes=2**20,
+        patience=patience,
+    )
     return await probe_dialects(source)
 
 
@@ -212,7 +221,7 @@ async def test_a_reader_probes_with_short_patience_and_reads_what_it_knows_with_
 ) -> None:
     service = await serve(Service({"rpc.describe": {"methods": {"found": {"type": "method"}}}}))
     settings = Backend.model_validate({"url": service.url, "listing": {"timeout": "60s"}})
-    reader = ListingReader(lambda _: transport, settings, Nothing())
+    reader = ListingReader(lambda _: HttpTransport(transport, settings.url), settings, Nothing())
     await reader.fetch_listing(Caller())
     assert transport.timeouts == [PATIENCE] * (ALL.index("rpc.describe") + 1)
     transport.timeouts.clear()
@@ -242,5 +251,6 @@ async def test_missing_credentials_are_told_and_the_rest_is_still_asked(transpor
 def test_what_is_probed_is_what_the_dialects_say() -> None:
     probed = [name for name, dialect in DIALECTS.items() if dialect.info.probed]
     assert probed == [
-        "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "introspection", "kodi", "mopidy", "help", "plain",
+        "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "introspection", "kodi", "mopidy", "help", "ovsdb",
+        "plain",
     ]  # fmt: skip

@@ -1,270 +1,167 @@
-"""The contract of every transport (:class:`gateway.http_client.transport.Transport`)."""
+"""The contract of every transport (:class:`gateway.backend.transport.Transport`), against a stand-in of its kind."""
 
 from __future__ import annotations
 
 import asyncio
-import gzip
-from typing import Final
+import json
+from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.http_client.digest import HttpDigest, Lanes
+from gateway.backend.request_parts import RequestParts
+from gateway.backend.transport import Outgoing, Refusal, Reply
 from gateway.http_client.response import (
-    Answer,
     AnswerTooLarge,
-    BadHttp,
     ConnectFailed,
     DeadlinePassed,
     Interrupted,
     OutboundError,
+    UnusableAnswer,
 )
-from gateway.http_client.session import Outbound
-from gateway.http_client.transport import Transport
-from tests.contract.transports import CALL, TRANSPORTS, Make
-from tests.fault.behaviours import (
-    CLOSE,
-    SUM,
-    Behaviour,
-    Body,
-    Cut,
-    GzipBomb,
-    Hang,
-    InTurn,
-    Raw,
-    Redirect,
-    Stream,
-    result,
-)
-from tests.fault.scripted import ScriptedBackend
+from gateway.jsonrpc import request_bytes
+from gateway.jsonrpc.response import parse_response
+from tests.contract.transports import STANDS, Act, OpenTransport, Stand
 from tests.waiting import PATIENCE
 
-ALL: Final[dict[str, Make]] = TRANSPORTS | {
-    "Lanes": lambda: Lanes(lambda: Outbound(connections=1, middlewares=(HttpDigest("gw", "sesame-opens"),)), 100),
-}
-HEADERS: Final = {"Content-Type": "application/json", "X-Own": "yes"}
-MIB: Final = 1024 * 1024
+MIB = 1024 * 1024
 
 
-@pytest.fixture(params=ALL.values(), ids=ALL.keys())
-def make(request: pytest.FixtureRequest) -> Make:
-    made: Make = request.param
-    return made
+@pytest.fixture(params=list(STANDS.values()), ids=list(STANDS))
+async def stand(request: pytest.FixtureRequest) -> AsyncIterator[Stand]:
+    made: Stand = request.param()
+    await made.open()
+    yield made
+    await made.close()
 
 
-async def post(transport: Transport, url: str, *, timeout: float = 10, max_bytes: int = MIB) -> Answer:
-    return await transport.request("POST", url, CALL, HEADERS, timeout=timeout, max_bytes=max_bytes)
+@pytest.fixture
+async def transport(stand: Stand) -> AsyncIterator[OpenTransport]:
+    made = stand.transport()
+    yield made
+    await made.close()
 
 
-async def fails(transport: Transport, url: str, kind: type[OutboundError], **bounds: float) -> OutboundError:
-    with pytest.raises(kind) as caught:
-        await post(transport, url, **bounds)  # type: ignore[arg-type]
-    assert type(caught.value) is kind
-    return caught.value
+async def ask(
+    transport: OpenTransport, number: int, *, timeout: float = PATIENCE, most: int = MIB, params: object = None
+) -> Reply:
+    id = f"c{number}"
+    body = request_bytes(id, "echo", [number] if params is None else params)  # type: ignore[arg-type]
+    return await transport.send(Outgoing(id, body, RequestParts()), timeout=timeout, max_bytes=most)
 
 
-# --- the exchange ---------------------------------------------------------------------------------------------
+async def is_right(transport: OpenTransport, number: int) -> bool:
+    return parse_response((await ask(transport, number)).body, f"c{number}") == ([number], None)
 
 
-async def test_a_post_carries_the_body_and_brings_the_answer(transport: Transport, backend: ScriptedBackend) -> None:
-    answer = await post(transport, backend.url)
-    assert (answer.status, answer.content_type) == (200, "application/json")
-    assert answer.body == SUM.payload.replace(b"@ID@", b'"7"')
-    (request,) = backend.requests
-    assert (request.verb, request.path, request.body) == ("POST", "/jsonrpc", CALL)
-    assert request.headers["X-Own"] == "yes"
+async def test_a_message_arrives_as_it_is_and_its_reply_comes_back(stand: Stand, transport: OpenTransport) -> None:
+    reply = await ask(transport, 1, params={"a": "é", "b": [1.5, None]})
+    assert stand.messages == [{"jsonrpc": "2.0", "id": "c1", "method": "echo", "params": {"a": "é", "b": [1.5, None]}}]
+    assert json.loads(reply.body)["result"] == {"a": "é", "b": [1.5, None]}
+    assert (reply.refused, reply.retry_after, reply.failure(), reply.is_success) == (None, None, None, True)
 
 
-async def test_a_get_asks_without_a_body_and_any_status_is_an_answer(
-    transport: Transport, backend: ScriptedBackend
+async def test_of_many_at_a_time_each_gets_its_own(stand: Stand, transport: OpenTransport) -> None:
+    for first in range(2, 5000, 50):
+        assert all(await asyncio.gather(*(is_right(transport, first + number) for number in range(50))))
+    assert len(stand.messages) == 5000
+
+
+async def test_a_deadline_that_passes_leaves_unknown_what_happened_and_harms_no_other(
+    stand: Stand, transport: OpenTransport
 ) -> None:
-    answer = await transport.request(
-        "GET", f"{backend.url}/openrpc.json?a=b%20c", b"", HEADERS, timeout=10, max_bytes=MIB
-    )
-    assert answer.status == 404
-    (request,) = backend.requests
-    assert (request.verb, request.path, request.body) == ("GET", "/jsonrpc/openrpc.json?a=b%20c", b"")
+    stand.act = Act.WAIT
+    waiting = asyncio.create_task(is_right(transport, 1))
+    await stand.got(1)
+    with pytest.raises(DeadlinePassed) as caught:
+        await ask(transport, 2, timeout=0.2)
+    assert caught.value.sent
+    stand.release.set()
+    assert await waiting
+    assert await is_right(transport, 3)
 
 
-async def test_nothing_is_said_that_was_not_asked_for(transport: Transport, backend: ScriptedBackend) -> None:
-    await post(transport, backend.url)
-    said = {name.lower() for name in backend.requests[0].headers}
-    assert said <= {"host", "content-type", "content-length", "x-own", "accept", "accept-encoding", "connection"}
+async def test_who_stops_waiting_harms_no_other(stand: Stand, transport: OpenTransport) -> None:
+    stand.act = Act.WAIT
+    both = [asyncio.create_task(is_right(transport, number)) for number in (1, 2)]
+    await stand.got(2)
+    both[0].cancel()
+    await asyncio.wait([both[0]])
+    stand.release.set()
+    assert await both[1]
+    assert await is_right(transport, 3)
 
 
-@pytest.mark.parametrize("status", [200, 204, 400, 401, 404, 500, 503, 599])
-async def test_an_error_status_is_an_answer_too(transport: Transport, backend: ScriptedBackend, status: int) -> None:
-    backend.default = Body(b"" if status == 204 else b"text", status, "Text/HTML; charset=utf-8")
-    answer = await post(transport, backend.url)
-    assert (answer.status, answer.content_type) == (status, "text/html")
-
-
-async def test_an_answer_without_a_content_type_has_none(transport: Transport, backend: ScriptedBackend) -> None:
-    backend.default = Body(b"{}", content_type=None, headers=(("Retry-After", "5"),))
-    answer = await post(transport, backend.url)
-    assert (answer.content_type, answer.headers["retry-after"]) == ("", "5")
-
-
-async def test_a_compressed_answer_is_decompressed(transport: Transport, backend: ScriptedBackend) -> None:
-    backend.default = Body(gzip.compress(b'{"x":1}'), headers=(("Content-Encoding", "gzip"),))
-    assert (await post(transport, backend.url)).body == b'{"x":1}'
-
-
-async def test_exchanges_share_connections(transport: Transport, backend: ScriptedBackend) -> None:
-    for _ in range(5):
-        await post(transport, backend.url)
-    assert backend.connections == 1
-
-
-# --- what must not happen -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_an_answer_and_not_followed(
-    transport: Transport, backend: ScriptedBackend, status: int
+async def test_a_connection_that_ends_leaves_unknown_what_happened_to_all_that_were_sent(
+    stand: Stand, transport: OpenTransport
 ) -> None:
-    backend.default = Redirect(status)
-    assert (await post(transport, backend.url)).status == status
-    assert backend.other.connections == 0
+    stand.act = Act.WAIT
+    waiting = [asyncio.create_task(ask(transport, number)) for number in range(20)]
+    await stand.got(20)
+    await stand.close()
+    for one in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(one, Interrupted)
+        assert one.sent
+    assert len(stand.messages) == 20, "none is sent twice"
+    stand.act = Act.ECHO
+    await stand.open()
+    assert await is_right(transport, 21)
 
 
-async def test_cookies_are_not_kept(transport: Transport, backend: ScriptedBackend) -> None:
-    backend.default = result({"sum": 5}, headers=(("Set-Cookie", "session=1; Path=/"),))
-    await post(transport, backend.url)
-    await post(transport, backend.url)
-    assert all("Cookie" not in request.headers for request in backend.requests)
+async def test_a_service_that_is_not_there_was_sent_nothing(stand: Stand, transport: OpenTransport) -> None:
+    await stand.close()
+    with pytest.raises(ConnectFailed) as caught:
+        await ask(transport, 1)
+    assert not caught.value.sent
+    assert "127.0.0.1" not in str(caught.value)
+    await stand.open()
+    assert await is_right(transport, 2)
 
 
-async def test_the_environments_proxies_are_ignored(backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{backend.other.port}")
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    for make in TRANSPORTS.values():
-        transport = make()
-        assert (await post(transport, backend.url)).status == 200
-        await transport.close()
-    assert backend.other.connections == 0
+async def test_a_service_that_breaks_off_is_not_asked_again(stand: Stand, transport: OpenTransport) -> None:
+    stand.act = Act.BREAK_OFF
+    with pytest.raises(Interrupted):
+        await ask(transport, 1)
+    stand.act = Act.ECHO
+    assert await is_right(transport, 2)
+    assert [message["id"] for message in stand.messages] == ["c1", "c2"]
 
 
-async def test_a_call_on_a_connection_that_died_is_not_sent_again(
-    transport: Transport, backend: ScriptedBackend
+async def test_an_answer_that_is_too_large_is_the_fault_of_its_own_call(stand: Stand, transport: OpenTransport) -> None:
+    stand.act = Act.LARGE
+    with pytest.raises(AnswerTooLarge):
+        await ask(transport, 1)
+    assert len((await ask(transport, 2, most=3 * MIB)).body) > 2 * MIB
+    stand.act = Act.ECHO
+    assert await is_right(transport, 3)
+
+
+async def test_what_is_no_json_is_a_reply_or_a_fault_and_the_next_call_works(
+    stand: Stand, transport: OpenTransport
 ) -> None:
-    backend.default = InTurn((SUM, CLOSE, SUM))
-    await post(transport, backend.url)
-    await fails(transport, backend.url, Interrupted)
-    assert backend.calls("add") == 2
+    stand.act = Act.GARBAGE
+    try:
+        reply = await ask(transport, 1, timeout=1.0)
+    except OutboundError as error:
+        assert isinstance(error, UnusableAnswer | Interrupted)  # noqa: PT017, either is right
+    else:
+        assert not reply.summary("it is none").has_value
+    stand.act = Act.ECHO
+    assert await is_right(transport, 2)
 
 
-# --- caps and deadlines ---------------------------------------------------------------------------------------
+async def test_a_credential_that_is_refused_is_told_apart(stand: Stand, transport: OpenTransport) -> None:
+    if not stand.refuses:
+        return
+    stand.act = Act.REFUSE
+    assert (await ask(transport, 1)).refused is Refusal.CREDENTIAL
+    assert stand.messages == []
+    stand.act = Act.ECHO
+    assert await is_right(transport, 2)
 
 
-@pytest.mark.parametrize("chunked", [False, True])
-async def test_an_answer_may_fill_its_cap_and_not_exceed_it(
-    transport: Transport, backend: ScriptedBackend, chunked: bool
-) -> None:
-    backend.default = Body(b"x" * 5000, chunked=chunked)
-    assert len((await post(transport, backend.url, max_bytes=5000)).body) == 5000
-    await fails(transport, backend.url, AnswerTooLarge, max_bytes=4999)
-
-
-HUGE = {"announced": Stream(64 * MIB), "chunked": Stream(64 * MIB, chunked=True), "compressed": GzipBomb(64 * MIB)}
-
-
-@pytest.mark.parametrize("behaviour", HUGE.values(), ids=HUGE.keys())
-async def test_of_an_answer_that_is_too_large_little_is_read(
-    transport: Transport, backend: ScriptedBackend, behaviour: Behaviour
-) -> None:
-    backend.default = behaviour
-    await fails(transport, backend.url, AnswerTooLarge)
-    assert backend.bytes_sent < 32 * MIB
-    backend.default = SUM
-    assert (await post(transport, backend.url)).status == 200
-
-
-@pytest.mark.parametrize("extent", ["nothing", "head", "half"])
-async def test_the_deadline_holds_for_the_whole_exchange(
-    transport: Transport, backend: ScriptedBackend, extent: str
-) -> None:
-    backend.default = Hang(extent)  # type: ignore[arg-type]
-    failure = await fails(transport, backend.url, DeadlinePassed, timeout=0.5)
-    assert failure.sent
-    async with asyncio.timeout(PATIENCE):
-        await backend.abandoned.wait()
-
-
-async def test_a_cancelled_exchange_hangs_up(transport: Transport, backend: ScriptedBackend) -> None:
-    backend.default = Hang("half")
-    exchange = asyncio.create_task(post(transport, backend.url))
-    async with asyncio.timeout(PATIENCE):
-        await backend.called("add")
-        exchange.cancel()
-        await backend.abandoned.wait()
-    await asyncio.wait([exchange])
-    assert exchange.cancelled()
-
-
-# --- failures -------------------------------------------------------------------------------------------------
-
-
-async def test_a_refused_connection_says_that_nothing_was_sent(transport: Transport, backend: ScriptedBackend) -> None:
-    failure = await fails(transport, backend.refused_url, ConnectFailed)
-    assert not failure.sent
-    assert str(failure) == "connection refused"
-
-
-async def test_a_name_that_no_resolver_knows_is_no_connection(transport: Transport) -> None:
-    failure = await fails(transport, "http://backend.invalid/jsonrpc", ConnectFailed)
-    assert not failure.sent
-    assert "invalid" not in str(failure)
-
-
-async def test_a_service_without_tls_is_not_spoken_to_in_the_clear(
-    transport: Transport, backend: ScriptedBackend
-) -> None:
-    failure = await fails(transport, backend.url.replace("http:", "https:"), ConnectFailed)
-    assert not failure.sent
-    assert backend.requests == []
-
-
-_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json"
-FAILURES: Final[dict[str, tuple[Behaviour, type[OutboundError]]]] = {
-    "closed before the answer": (CLOSE, Interrupted),
-    "reset before the answer": (Cut("nothing", "reset"), Interrupted),
-    "reset after the head": (Cut("head", "reset"), Interrupted),
-    "reset in the body": (Cut("half", "reset"), Interrupted),
-    "a body shorter than announced": (Cut("half"), Interrupted),
-    "a truncated chunk": (Cut("half", answer=result({"sum": 5}, chunked=True)), Interrupted),
-    "a truncated head": (Raw(_HEAD), Interrupted),
-    "garbage": (Raw(b"\x00\xff\x16\x03 no HTTP at all \r\n\r\n"), BadHttp),
-    "a length and chunks": (
-        Raw(_HEAD + b"\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-        BadHttp,
-    ),
-    "two lengths": (Raw(_HEAD + b"\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n12345"), BadHttp),
-    "a header line without end": (result({}, headers=(("X-Long", "a" * 9000),)), BadHttp),
-    "a status below all": (result({}, status=99), BadHttp),
-    "a status above all": (result({}, status=999), BadHttp),
-    "a compressed body that is none": (Body(b"plain", headers=(("Content-Encoding", "gzip"),)), BadHttp),
-}
-
-
-@pytest.mark.parametrize(("behaviour", "kind"), FAILURES.values(), ids=FAILURES.keys())
-async def test_a_failure_after_something_was_sent_is_of_its_kind_and_names_no_host(
-    transport: Transport, backend: ScriptedBackend, behaviour: Behaviour, kind: type[OutboundError]
-) -> None:
-    backend.default = behaviour
-    failure = await fails(transport, backend.url, kind)
-    assert failure.sent
-    assert "127.0.0.1" not in str(failure)
-    assert str(backend.port) not in str(failure)
-    assert backend.calls("add") == 1
-    backend.default = SUM
-    assert (await post(transport, backend.url)).status == 200
-
-
-@pytest.mark.parametrize(
-    "url", ["", "/jsonrpc", "http://", "ftp://127.0.0.1/", "http://[::1", "http://127.0.0.1:99999/"]
-)
-async def test_an_address_that_is_none_is_a_failure_like_others(transport: Transport, url: str) -> None:
-    with pytest.raises(OutboundError):
-        await post(transport, url)
+async def test_a_closed_transport_sends_nothing(stand: Stand, transport: OpenTransport) -> None:
+    assert await is_right(transport, 1)
+    await transport.close()
+    with pytest.raises(ConnectFailed):
+        await ask(transport, 2)
+    assert len(stand.messages) == 1

@@ -87,7 +87,7 @@ def redirect(location: str) -> Body:
          "Correct backend.listing.credentials, whose mode is static."),
         (Body(b"<x/>", 200, "application/soap+xml"), (), "It answers in XML (application/soap+xml)", "Set backend.url"),
         (Body(b"", 500, HTML), (), "The service fails (HTTP 500).", "Look into the log of the service."),
-        (Body(b"Upgrade Required", 426, "text/plain"), (), "It is a WebSocket (HTTP 426", "an HTTP address"),
+        (Body(b"Upgrade Required", 426, "text/plain"), (), "It is a WebSocket (HTTP 426", "Set backend.url to ws://"),
         (Body(b"\xef\xbb\xbf{}"), (), "a byte order mark before the JSON", "without it"),
         (Body(b"hello", 200, "text/plain"), (), "not answer as a JSON-RPC service: HTTP 200, text/plain", "Set"),
         (result({"status": "fine"}), (), "does not list its methods in a known form", "listing.dialect: static"),

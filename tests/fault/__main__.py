@@ -30,6 +30,7 @@ from tests.fault import (
     replicas,
     restarts,
     slow_clients,
+    sockets,
     sums,
     workers,
 )
@@ -38,7 +39,7 @@ from tests.fault.table import Figure, Line, Row, table
 _ROOT: Final = Path(__file__).parents[2]
 _FILES: Final = (
     network, crowds, greedy, guarded, slow_clients, handshakes, ahead, connections, hoarders,
-    large_bodies, replicas, restarts, sums, workers,
+    large_bodies, replicas, restarts, sockets, sums, workers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -11,14 +11,12 @@ import pytest
 
 from gateway.backend.admission import SHORT, BackendGate, CallAdmission, ListingAdmission
 from gateway.backend.breaker import CircuitOpen
+from gateway.backend.http import HttpTransport
 from gateway.backend.queue import NoTurn
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, ResendBudget
-from gateway.http_client.response import (
-    Answer,
-    ConnectFailed,
-    DeadlinePassed,
-    OutboundError,
-)
+from gateway.backend.transport import Outgoing, Reply
+from gateway.http_client.response import ConnectFailed, DeadlinePassed, OutboundError
 from gateway.http_client.session import Outbound
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import CLOSE, SUM, Cut, Hang, InTurn
@@ -26,6 +24,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.manual_clock import ManualClock
 
 BODY = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
+MESSAGE = Outgoing("7", BODY, RequestParts())
 MOST = 100_000
 
 
@@ -44,8 +43,12 @@ class Way:
         attempts = Attempts(caller, tool, timeout, ResendBudget(clock), clock=clock)
         assert attempts.seconds_left() == timeout
         clock.now += passed
-        admission = CallAdmission(self.outbound, self.gate, 60.0)
-        await admission.post(self.backend.url, BODY, {}, attempts, max_bytes=MOST)
+        admission = CallAdmission(self.transport, self.gate, 60.0)
+        await admission.send(MESSAGE, attempts, max_bytes=MOST)
+
+    @property
+    def transport(self) -> HttpTransport:
+        return HttpTransport(self.outbound, self.backend.url)
 
 
 @asynccontextmanager
@@ -124,8 +127,8 @@ async def test_refused_connections_open_it_and_an_answer_closes_it() -> None:
                 await way.call("add", 5.0)
         assert way.gate.breaker.is_open
         await way.backend.open()
-        listings = ListingAdmission(way.outbound, way.gate)
-        await listings.of("").request("POST", way.backend.url, BODY, {}, timeout=5.0, max_bytes=MOST)
+        listings = ListingAdmission(way.transport, way.gate)
+        await listings.of("").send(MESSAGE, timeout=5.0, max_bytes=MOST)
         assert not way.gate.breaker.is_open
         await way.call("add", 5.0)
 
@@ -145,11 +148,11 @@ async def test_what_breaks_off_opens_nothing_and_gives_the_slot_back(behaviour: 
 async def test_who_timed_out_last_time_has_less_time_while_others_wait(clock: Clock) -> None:
     async with a_way(connections=1) as way:
         way.backend.default = Hang("nothing")
-        listings = ListingAdmission(way.outbound, way.gate)
+        listings = ListingAdmission(way.transport, way.gate)
 
         def ask(caller: str) -> asyncio.Task[object]:
             return asyncio.create_task(
-                listings.of(caller).request("POST", way.backend.url, BODY, {}, timeout=10.0, max_bytes=MOST)  # type: ignore[arg-type]
+                listings.of(caller).send(MESSAGE, timeout=10.0, max_bytes=MOST)  # type: ignore[arg-type]
             )
 
         async def ends_after(task: asyncio.Task[object], seconds: float) -> None:
@@ -177,40 +180,41 @@ async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_
     clock: Clock,
 ) -> None:
     async with a_way() as way:
-        listings = ListingAdmission(way.outbound, way.gate)
+        listings = ListingAdmission(way.transport, way.gate)
         for _ in range(10):
             way.gate.breaker.fail("ada", "add", ConnectFailed("connection refused"))
         way.backend.on("add", InTurn((Hang("nothing"), Hang("nothing"), Hang("nothing", event=asyncio.Event()), CLOSE)))
-        asking = asyncio.create_task(
-            listings.of("").request("POST", way.backend.url, BODY, {}, timeout=60.0, max_bytes=MOST)
-        )
+        asking = asyncio.create_task(listings.of("").send(MESSAGE, timeout=60.0, max_bytes=MOST))
         await clock.moves_on(0.5)
         assert way.backend.calls("add") == 1
         await clock.moves_on(4)
         assert way.backend.calls("add") == 5  # one broke off, which is not the end
         assert not asking.done()
         way.backend.release.set()
-        assert (await asking).status == 200
+        assert (await asking).is_success
         assert not way.gate.breaker.is_open
 
 
 class Timed:
     """A transport that notes how long each question may take, and which of them go on."""
 
+    has_documents = False
+
     def __init__(self) -> None:
         self.timeouts: list[float] = []
         self.under_way = 0
-        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
-    async def request(
-        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
-    ) -> Answer:
+    async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
         self.timeouts.append(timeout)
         self.under_way += 1
         try:
-            return await asyncio.shield(self.answer)
+            return await asyncio.shield(self.reply)
         finally:
             self.under_way -= 1
+
+    async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
+        raise NotImplementedError
 
 
 @pytest.mark.parametrize("is_open", [True, False])
@@ -225,16 +229,14 @@ def test_no_question_of_a_listing_outlives_its_time_or_the_first_answer(is_open:
                         await way.call("add", 5.0)
             transport = Timed()
             listings = ListingAdmission(transport, way.gate)
-            question = asyncio.create_task(
-                listings.of("").request("POST", "http://a/", BODY, {}, timeout=60.0, max_bytes=MOST)
-            )
+            question = asyncio.create_task(listings.of("").send(MESSAGE, timeout=60.0, max_bytes=MOST))
             await clock.moves_on(3.5)
             asked = len(transport.timeouts)
             assert asked == (4 if is_open else 1)
             assert all(0 < timeout <= 60.0 for timeout in transport.timeouts)
             assert transport.under_way == asked
-            transport.answer.set_result(Answer(200, [], b""))
-            assert (await question).status == 200
+            transport.reply.set_result(Reply(b"{}"))
+            assert (await question).body == b"{}"
             await clock.moves_on(3)
             assert (len(transport.timeouts), transport.under_way) == (asked, 0)
 

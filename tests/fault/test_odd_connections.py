@@ -10,7 +10,7 @@ import pytest
 
 from gateway.http_client.lean import LeanTransport
 from gateway.http_client.response import BadHttp
-from tests.contract.transports import CALL
+from tests.contract.http_clients import CALL
 from tests.each import each
 from tests.fault.behaviours import SUM, Ending, Exchange, Raw, result
 from tests.fault.rows import LEAK

@@ -112,7 +112,7 @@ ROWS: Final = (
     # The address
     Checked(Mistake("The port is that of Redis.", "the connection ended before the answer", "backend.url", 3),
             "http://<redis>/jsonrpc"),
-    Checked(Mistake("The port speaks JSON-RPC without HTTP.", "no HTTP", "over HTTP", 3), "http://<json>/jsonrpc"),
+    Checked(Mistake("The port speaks JSON-RPC without HTTP.", "without HTTP", "Set backend.url to tcp://", 3), "http://<json>/jsonrpc"),
     Checked(Mistake("The port closes every connection.", "the connection ended before the answer", "backend.url", 3),
             "http://<closing>/jsonrpc"),
     Checked(Mistake("The address is that of another MCP server.", "MCP", "without this gateway", 3), "<states>/mcp"),
@@ -120,7 +120,7 @@ ROWS: Final = (
     Checked(Mistake("The address is a REST API's.", "no JSON-RPC response", "backend.url", 3), "<states>/rest"),
     Checked(Mistake("The address is a GraphQL endpoint's.", "GraphQL", "backend.url", 3), "<states>/graphql"),
     Checked(Mistake("The address answers nothing.", "HTTP 204", "backend.url", 3), "<states>/nothing"),
-    Checked(Mistake("The address is for WebSockets.", "WebSocket", "HTTP address", 3), "<states>/upgrade"),
+    Checked(Mistake("The address is for WebSockets.", "WebSocket", "Set backend.url to ws://", 3), "<states>/upgrade"),
     Checked(Mistake("The service has moved to another host.", "redirect",
                     "Set backend.url to http://rpc.example.com/jsonrpc", 3), "<states>/elsewhere"),
     Checked(Mistake("The service redirects to https.", "redirect",

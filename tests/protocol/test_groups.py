@@ -54,11 +54,13 @@ async def test_a_call_at_the_group_reaches_its_service_alone(surface: str) -> No
         assert (it.backends["crm"].calls("add"), it.backends["shop"].calls("add")) == (1, 0)
 
 
-async def test_a_tool_is_called_by_each_of_its_names_and_by_the_service_and_the_method() -> None:
+@each("surface", CALLS)
+async def test_a_tool_is_called_by_each_of_its_names_and_by_the_service_and_the_method(surface: str) -> None:
     books = Rpc("books.get", {}, {}, "Get", lambda: 7)
     async with grouped("services.crm.catalog.tools={books.get: {name: fetch}}", services={"crm": [books]}) as it:
         for name in ("crm.fetch", "crm_fetch", "crm.books.get"):
-            assert structured(await it.client().modern("tools/call", {"name": name, "arguments": {}})) == 7
+            answer = await it.client().call(surface, name, {})
+            assert (answer.status, "7" in answer.body.decode(), "error" in answer.json) == (200, True, False), name
 
 
 async def test_a_tool_without_the_name_of_its_service_is_none_of_the_group() -> None:
@@ -87,6 +89,22 @@ async def test_names_that_could_be_of_two_services_always_have_a_suffix() -> Non
         for name, backend, method in ((both[1], "crm", "books_get"), (both[2], "crm_books", "get")):
             assert (await it.client().call(MODERN, name, {})).status == 200
             assert it.backends[backend].calls(method) == 1
+
+
+async def test_no_service_can_look_for_a_method_whose_name_gets_the_suffix_of_another_ones() -> None:
+    """A suffix has 32 bits. A service may try as many methods as that, but its own name is not its choice."""
+    long = "l" * 60
+    services = {"crm": [Rpc("books_get"), Rpc(f"books_{long}1"), Rpc(f"books_{long}2")], "crm_books": [Rpc("get")]}
+    async with grouped(services=services) as it:
+        ends: dict[str, set[str]] = {}
+        for tool in (await it.client().list(REST)).json["tools"]:
+            described = await it.client().get(f"/mcp/tools/describe?names=llm&name={tool['name']}")
+            name = described.json["tool"]["name"]
+            ends.setdefault(tool["name"].partition(".")[0], set()).add(name[-9:])
+            assert (await it.client().call(MODERN, name, {})).status == 200
+        assert list(map(len, ends.values())) == [1, 1]
+        assert ends["crm"] != ends["crm_books"]
+        assert len({*await it.names()}) == 4
 
 
 async def test_what_a_service_hides_is_absent() -> None:
@@ -147,6 +165,7 @@ async def test_a_service_without_a_listing_is_named_and_nothing_is_cached() -> N
         for method, era, params in (("server/discover", MODERN, {}), ("initialize", LEGACY[0], client)):
             told = (await it.client().speak(era, method, params)).result
             assert "The tools of shop cannot be listed" in told["instructions"]
+            assert told.get("ttlMs", 0) == 0
         assert structured(await it.client().modern("tools/call", {"name": "crm.add", "arguments": TWO_AND_THREE}))
         assert (await it.client().call(REST, "shop.echo", {"value": 1})).status == 503
 

@@ -291,7 +291,8 @@ async def test_a_bad_annotation_is_taken_out_and_the_tool_stays(
 
 async def test_what_is_left_of_the_schema_is_whole(connect: Connect, backend: ScriptedBackend) -> None:
     """A definition or a property may have the keyword's very name."""
-    properties = {"x-mcp-header": {"type": "string"}, "to": {"$ref": "#/components/schemas/x-mcp-header"}}
+    reference = {"$ref": "#/components/schemas/x-mcp-header"}  # twice, or it would be put in place
+    properties = {"x-mcp-header": {"type": "string"}, "to": reference, "from": reference}
     value = {"type": "object", "properties": properties}
     backend.on("rpc.discover", result(listing(value)))
     client = await connect()

@@ -18,10 +18,10 @@ from typing import Final
 
 from gateway.telemetry import logs
 from tests.mistakes.contact.table import faults, judged
-from tests.reach.appliances import ALL
 from tests.reach.measure import Measured, measure
 from tests.reach.rows import Row
 from tests.reach.sizes import measured_sizes
+from tests.reach.socket_rows import ALL
 from tests.reach.table import missed, table, with_table
 from tests.services.process import ServiceFailed, ServiceMissing
 

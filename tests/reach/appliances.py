@@ -114,4 +114,4 @@ MISTAKES: Final = (
     ),
 )
 
-ALL: Final = (*ROWS, *APPLIANCES, *MISTAKES)
+OVER_HTTP: Final = (*ROWS, *APPLIANCES, *MISTAKES)

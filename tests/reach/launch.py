@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.services.process import Service, ServiceMissing, require_module, require_node, require_program
+from tests.services.process import Service, ServiceMissing, free_port, require_module, require_node, require_program
 
 HERE: Final = Path(__file__).parent
 APPS: Final = HERE / "apps"
@@ -37,6 +37,10 @@ _KODI: Final = """<settings version="2">
 <setting id="services.webserverauthentication">false</setting>
 </settings>
 """
+_ROOMS: Final = (
+    '{"name": "Rooms", "version": "1.0.0", "tables": {"Room": {"columns": {"name": {"type": "string"}, '
+    '"beds": {"type": "integer"}}, "isRoot": true}}}'
+)
 # It asks the network for announcements, unless it is in development.
 _MOONRAKER: Final = """[server]
 host: 127.0.0.1
@@ -65,6 +69,23 @@ def pjrpc() -> Service:
     return _app("pjrpc_app", "/api/v1")
 
 
+def ovsdb() -> Service:
+    """Debian's ovsdb-server with a database: on TCP, and on the Unix sockets ``db`` and, to control it, ``ctl``."""
+    tool, program = (require_program(name, "openvswitch-common") for name in ("ovsdb-tool", "ovsdb-server"))
+    remotes = "--remote=ptcp:$0:127.0.0.1 --remote=punix:$PWD/db --unixctl=$PWD/ctl"
+    script = f"printf '{_ROOMS}' >schema && {tool} create rooms schema && exec {program} {remotes} rooms"
+    return Service("ovsdb", lambda port: ["env", "OVS_RUNDIR=.", "sh", "-c", script, str(port)], "", "tcp")
+
+
+def snapserver() -> Service:
+    """Debian's snapserver, which streams sound to nobody: a message in each line, and no listing."""
+    program = require_program("snapserver", "snapserver")
+    sound = "--http.enabled false --stream.bind_to_address 127.0.0.1 --stream.port $1 --stream.source pipe://$PWD/sound"
+    control = "-c /dev/null --server.datadir $PWD --tcp.bind_to_address 127.0.0.1 --tcp.port $0"
+    script = f"HOME=$PWD exec {program} {control} {sound}'?name=default&mode=create'"
+    return Service("snapserver", lambda port: ["sh", "-c", script, str(port), str(free_port())], "", "tcp")
+
+
 def moonraker() -> Service:
     """PyPI Moonraker without a printer: JSON-RPC by POST, and no listing."""
     program = str(_python().with_name("moonraker"))
@@ -77,6 +98,13 @@ def ganache() -> Service:
     program = _package("ganache", "dist/node/cli.js")
     options = ["--server.host=127.0.0.1", "--wallet.deterministic", "--logging.quiet"]
     return Service("ganache", lambda port: [require_node(), program, *options, f"--server.port={port}"])
+
+
+def rpc_websockets() -> Service:
+    """npm rpc-websockets: WebSocket alone, with ``__listMethods``."""
+    _package("rpc-websockets", "package.json")
+    command = [require_node(), str(APPS / "rpc_websockets_app.js")]
+    return Service("rpc-websockets", lambda port: [*command, str(port), str(NODE_MODULES)]).over("ws", "/")
 
 
 def hardhat() -> Service:

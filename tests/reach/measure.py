@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from tests.front import SURFACES, Front, front
+from tests.front import SURFACES, Front, Surface, front
 from tests.program import run, settings
 from tests.reach.rows import Call, Row
+from tests.services.process import Service
 
 Class: TypeAlias = Literal["URL alone", "one hint", "file", "appliance", "mistake", "no"]
 CLASSES: Final[tuple[Class, ...]] = ("URL alone", "one hint", "file", "appliance", "mistake", "no")
@@ -53,7 +55,7 @@ async def measure(row: Row) -> Measured:
             ran = await run("check", *settings(service.url, *known))
             said = " ".join(ran.said.split())
             if ran.code == 0:
-                return await _called(row, "appliance" if row.appliance else kind, service.url, known)
+                return await _called(row, "appliance" if row.appliance else kind, service, known)
     return Measured(row.service, row.version(), "no", faults=(said,))
 
 
@@ -77,34 +79,41 @@ def _attempts(row: Row) -> Iterator[tuple[Class, tuple[str, ...]]]:
     if row.hint is not None:
         yield "one hint", row.hint.settings
     if row.file is not None:
-        yield "file", (f"backend.listing={{dialect: static, file: {row.file}}}",)
+        yield "file", (f"backend.listing={{dialect: static, file: {row.file}}}", *row.more)
 
 
-async def _called(row: Row, kind: Class, url: str, known: Sequence[str]) -> Measured:
-    async with front(url, "telemetry.log.level=error", "catalog.search=false", *known) as gateway:
+async def _called(row: Row, kind: Class, service: Service, known: Sequence[str]) -> Measured:
+    async with front(service.url, "telemetry.log.level=error", "catalog.search=false", *known) as gateway:
         tools = await gateway.tools()
         typed, arguments = count_types(tools)
         right, made, faults = 0, 0, []
         for call in row.calls:
-            for wrong in [fault async for fault in _outcomes(gateway, call)]:
+            for wrong in await _outcomes(gateway, call, row.at_once):
                 made += 1
                 right += wrong is None
                 faults += [] if wrong is None else [f"{call.tool}{dict(call.arguments)}: {wrong}"]
+            await asyncio.sleep(row.pause)
+    if row.complaint and row.complaint in service.output:
+        right, faults = 0, [f"its output has {row.complaint!r}", *faults]
     return Measured(
         row.service, row.version(), kind, len(tools), typed, arguments, right, made, tuple(faults[:_FAULTS_SHOWN])
     )
 
 
-async def _outcomes(gateway: Front, call: Call) -> Any:
-    """Yield None for each right result of a call, and else what came in its place. Every surface is called."""
-    for surface in SURFACES:
-        for _ in range(call.repeats):
+async def _outcomes(gateway: Front, call: Call, at_once: int) -> list[str | None]:
+    """Return None for each right result of a call, and else what came in its place. Every surface is called."""
+    turns = asyncio.Semaphore(at_once)
+
+    async def outcome(surface: Surface) -> str | None:
+        async with turns:
             called = await gateway.call(surface, call.tool, call.arguments)
-            try:
-                right = not called.failed and call.is_right(called.value)
-            except (LookupError, TypeError, ValueError):  # a result of another shape, or a tool that does not exist
-                right = False
-            yield None if right else called.text
+        try:
+            right = not called.failed and call.is_right(called.value)
+        except (LookupError, TypeError, ValueError):  # a result of another shape, or a tool that does not exist
+            right = False
+        return None if right else called.text
+
+    return await asyncio.gather(*(outcome(surface) for surface in SURFACES for _ in range(call.repeats)))
 
 
 def count_types(tools: Mapping[str, Any]) -> tuple[int, int]:

@@ -52,6 +52,14 @@ class Row:
     appliance: bool = False
     pinned: bool = False
     told: tuple[str, ...] = ()
+    at_once: int = 1
+    """How many calls are made at a time."""
+    more: tuple[str, ...] = ()
+    """Settings that go with ``file``."""
+    pause: float = 0.0
+    """Seconds without a call after those of each tool."""
+    complaint: str = ""
+    """What the service's output says where its connection was not kept."""
 
 
 def equals(value: Any) -> Test:
@@ -83,16 +91,17 @@ def npm(package: str, folder: Path) -> Callable[[], str]:
 
 
 _ETHEREUM: Final = launch.NODE_PROJECT / "node_modules" / "@metamask" / "api-specs" / "dist" / "build" / "openrpc.json"
-_PUBLISHED: Final = Hint(
+PUBLISHED: Final = Hint(
     # Clients of Ethereum list nothing, since one OpenRPC document that others publish describes them all.
     "backend.listing.dialect: static and backend.listing.file",
     (f"backend.listing={{dialect: static, file: {_ETHEREUM}}}",),
 )
-_BLOCKS_CALLS: Final = (
+BLOCKS_CALLS: Final = (
     Call("eth_accounts", {}, lambda result: len(result) in (10, 20)),
     Call("eth_getBalance", {"Address": "0x" + "11" * 20, "Block": "latest"}, equals("0x0")),
     Call("eth_blockNumber", {}, equals("0x0")),
 )
+ARIA2: Final = (f"backend.credentials={{mode: static, send: {{params: ['token:{ARIA2_SECRET}']}}}}",)
 _TRYTON_READ: Final = {"params": [[1], ["name", "login"], {}]}
 _PARCELS: Final = [{"grams": 5}, {"grams": 7, "fragile": True}]
 
@@ -196,15 +205,15 @@ ROWS: Final = (
         "ganache (npm)",
         npm("ganache", more.NODE_MODULES),
         more.ganache,
-        (*_BLOCKS_CALLS, Call("eth_chainId", {}, equals("0x539"))),
-        hint=_PUBLISHED,
+        (*BLOCKS_CALLS, Call("eth_chainId", {}, equals("0x539"))),
+        hint=PUBLISHED,
     ),
     Row(
         "hardhat (npm)",
         npm("hardhat", more.NODE_MODULES),
         more.hardhat,
-        (*_BLOCKS_CALLS, Call("eth_chainId", {}, equals("0x7a69"))),
-        hint=_PUBLISHED,
+        (*BLOCKS_CALLS, Call("eth_chainId", {}, equals("0x7a69"))),
+        hint=PUBLISHED,
     ),
     Row(
         "aria2 (Debian)",
@@ -216,7 +225,7 @@ ROWS: Final = (
             Call("aria2_changeGlobalOption", {"params": [{"max-overall-download-limit": "5K"}]}, equals("OK"), 1),
             Call("aria2_getGlobalOption", {}, lambda result: result["max-overall-download-limit"] == "5120"),
         ),
-        credentials=(f"backend.credentials={{mode: static, send: {{params: ['token:{ARIA2_SECRET}']}}}}",),
+        credentials=ARIA2,
     ),
     Row(
         "deluge-web (Debian)",

@@ -13,7 +13,7 @@ from gateway.cli.contact import contact
 from gateway.config.source import load_settings
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Caller, Catalog, Tool
-from gateway.model.schema_keywords import without_closed_objects
+from gateway.model.schema_keywords import without_booleans
 from gateway.service.service import Service
 from tests.front import ground
 from tests.reach.rows import Row
@@ -41,7 +41,7 @@ class Sizes:
 
 
 def sizes_of(service: str, catalog: Catalog) -> Sizes:
-    before = sum(_size(tool, without_closed_objects(tool.input_schema)) for tool in catalog.tools)
+    before = sum(_size(tool, without_booleans(tool.input_schema)) for tool in catalog.tools)
     after = sum(_size(tool) for tool in catalog.tools)
     return Sizes(service, len(catalog.tools), before, after)
 

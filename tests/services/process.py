@@ -53,6 +53,11 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
+    def over(self, scheme: str, path: str) -> Self:
+        """Say that it is reached by another scheme, at another path."""
+        self.scheme, self._path = scheme, path
+        return self
+
     @property
     def base(self) -> str:
         """Origin, without a slash at the end."""
@@ -60,8 +65,8 @@ class Service:
 
     @property
     def url(self) -> str:
-        """The JSON-RPC endpoint."""
-        return self.base + self._path
+        """The JSON-RPC endpoint. One on a Unix socket is below the working directory."""
+        return f"unix:{self.folder}/{self._path}" if self.scheme == "unix" else self.base + self._path
 
     @property
     def folder(self) -> Path:

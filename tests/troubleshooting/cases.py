@@ -81,9 +81,9 @@ ADDRESS: Final = (
     Case("The address is that of a web page.", at("page", "/"), 3, "There is no JSON-RPC endpoint at /"),
     Case("The service speaks XML-RPC.", check("backend.url={xml}"), 3, "It speaks XML-RPC."),
     Case("The port is that of Redis, which ends what begins with POST.", at("redis", "/"), 3, "the connection ended"),
-    Case("The address is a WebSocket.", check("backend.url=ws://127.0.0.1:8000/jsonrpc"), 2, "a WebSocket cannot be"),
-    Case("The address is a Unix socket.", check("backend.url=unix:///run/service.sock"), 2, "a Unix socket cannot be"),
-    Case("The address is a TCP socket.", check("backend.url=tcp://127.0.0.1:8000"), 2, "a TCP socket cannot be"),
+    Case("The address is one of HTTP, and not a WebSocket.", at("nginx", scheme="ws"), 3, "opens no WebSocket"),
+    Case("The Unix socket is not there.", check("backend.url=unix:///run/no.sock"), 3, "its socket is not there"),
+    Case("The address is a TCP socket without a port.", check("backend.url=tcp://127.0.0.1"), 2, "and a port"),
     Case("The address lacks http://.", check("backend.url=127.0.0.1:8000/jsonrpc"), 2, "put http:// before it"),
 )
 TLS: Final = (

@@ -30,11 +30,16 @@ EXCLUSIVE: Final = [
     {"high-availability", "high-availability-keda"},
     {"high-availability", "sidecar"},
     {"high-availability-keda", "sidecar"},
+    {"high-availability", "sidecar-unix"},
+    {"high-availability-keda", "sidecar-unix"},
+    {"sidecar", "sidecar-unix"},
 ]
 """Those that make no sense together: docs/kubernetes.md says so."""
 ORDER: Final = sorted(COMPONENTS, key=lambda name: (name == "several-services", name))
 PAIRS: Final = [pair for pair in itertools.combinations(ORDER, 2) if set(pair) not in EXCLUSIVE]
-MANY: Final = [name for name in ORDER if name not in ("high-availability", "sidecar", "unauthenticated")]
+MANY: Final = [
+    name for name in ORDER if name not in ("high-availability", "sidecar", "sidecar-unix", "unauthenticated")
+]
 """As many as go together, with authentication."""
 OVERLAYS: Final = ("drupal", "one-service", "twelve-services-ha")
 SEVERAL: Final = """
@@ -158,6 +163,17 @@ def test_the_service_beside_the_gateway_is_reached_over_loopback_and_outlives_it
     made = settings_of(resources, tmp_path)
     assert urlsplit(made.by_mount[""].backend.url).hostname == "127.0.0.1"
     assert only(resources, "Service")["spec"]["ports"][0]["targetPort"] == "http"
+
+
+def test_the_service_beside_the_gateway_may_be_reached_over_a_socket_that_both_have(
+    folder: Path, tmp_path: Path
+) -> None:
+    resources = combined(folder, "sidecar-unix")
+    pod = pod_of(resources)[0]
+    backend = settings_of(resources, tmp_path).by_mount[""].backend
+    assert (backend.target, backend.socket) == ("http://localhost/jsonrpc", "/run/service/rpc.sock")
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert {"name": "socket", "mountPath": "/run/service"} in container["volumeMounts"]
 
 
 def test_two_gateways_of_many_components_share_no_name_and_select_only_their_own(folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.backend.http import HttpTransport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.http_client.response import Answer
@@ -86,6 +87,9 @@ def test_parameters_of_all_methods_are_not_multiplied_without_bound() -> None:
     assert [len(method.parameters or ()) for method in listing.methods] == [20, 20]
 
 
+URL = "http://backend.example/rpc"
+
+
 class Names:
     """Answer ``system.listMethods`` with names, and each question about one with ``detail``."""
 
@@ -110,7 +114,7 @@ class Names:
 
 
 async def listed_by(service: Names, max_bytes: int = 2**20) -> dict[str, str]:
-    source = BackendSource(service, "http://backend.example/rpc", RequestParts(), timeout=60, max_bytes=max_bytes)
+    source = BackendSource(HttpTransport(service, URL), URL, RequestParts(), timeout=60, max_bytes=max_bytes)
     listing = await introspection.SystemIntrospection().fetch_listing(source)
     return {method.name: method.description for method in listing.methods}
 
@@ -140,9 +144,9 @@ async def test_the_answers_about_one_listing_are_bounded_together() -> None:
 
 async def test_a_page_that_fails_is_named_without_the_token_in_its_address() -> None:
     key = "7f9a2c41d8e04b3f9c6a5b1e2d3f4a5b"
-    source = BackendSource(
-        Answering("", None), f"http://backend.example/{key}/rpc", RequestParts(), timeout=60, max_bytes=2**20
-    )
+    url = f"http://backend.example/{key}/rpc"
+    transport = HttpTransport(Answering("", None), url)
+    source = BackendSource(transport, url, RequestParts(), timeout=60, max_bytes=2**20)
     with pytest.raises(NoListing) as raised:
         await JsonrpcMcp().fetch_listing(source)
     assert "GET /…/mcp/tools/list" in str(raised.value)
@@ -172,7 +176,7 @@ class Answering:
 async def test_to_read_many_descriptions_does_not_hold_the_loop() -> None:
     entries = [{"name": f"f{number}", "description": ":param a: an a\n" * 40} for number in range(1500)]
     service = Answering("rpc_methods", entries)
-    source = BackendSource(service, "http://backend.example/rpc", RequestParts(), timeout=60, max_bytes=2**24)
+    source = BackendSource(HttpTransport(service, URL), URL, RequestParts(), timeout=60, max_bytes=2**24)
     over = asyncio.Event()
     turns = 0
 

@@ -34,7 +34,6 @@ async def call_that_raises(error: BaseException, cause: BaseException | None = N
     parts: Any = Parts()
     invocation = Invocation(
         discovery=parts,
-        forwarder=parts,
         validators=ValidatorCache(),
         input_requests=parts,
         access=Access(Auth(mode="off"), per_caller=False),
@@ -44,6 +43,7 @@ async def call_that_raises(error: BaseException, cause: BaseException | None = N
         builtin={},
         name_style=NameStyle.MCP,
     )
+    invocation.forwarder = parts
     call = await invocation.prepare(ANONYMOUS, "drop", {})
     return await call.execute()
 

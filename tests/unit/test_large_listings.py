@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gateway import jsonrpc
+from gateway.backend.http import HttpTransport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
@@ -69,8 +70,11 @@ def ethereum_like() -> Json:
     }
 
 
+URL = "http://backend.example/rpc"
+
+
 class OneListing:
-    """A transport that answers every request with one result."""
+    """An HTTP client that answers every request with one result."""
 
     def __init__(self, document: Json) -> None:
         self.body = jsonrpc.encode({"jsonrpc": "2.0", "result": document})
@@ -88,7 +92,7 @@ def discovery(document: Json) -> Discovery:
     settings = CatalogSettings(exclude=())
 
     async def fetch(caller: Caller) -> Listing:
-        source = BackendSource(transport, "http://backend.example/rpc", RequestParts(), timeout=60, max_bytes=2**25)
+        source = BackendSource(HttpTransport(transport, URL), URL, RequestParts(), timeout=60, max_bytes=2**25)
         return await OpenRpc().fetch_listing(source)
 
     return Discovery(fetch, Builder(Params(), ValidatorCache()), settings)
@@ -157,11 +161,9 @@ async def test_a_large_catalog_is_nothing_for_the_garbage_collector_to_look_at()
 
 async def test_an_ordinary_tool_is_made_within_a_millisecond() -> None:
     settings = CatalogSettings()
-    listing = await OpenRpc().fetch_listing(
-        BackendSource(
-            OneListing(openrpc(200)), "http://backend.example/rpc", RequestParts(), timeout=60, max_bytes=2**25
-        )
-    )
+    transport = HttpTransport(OneListing(openrpc(200)), URL)
+    source = BackendSource(transport, URL, RequestParts(), timeout=60, max_bytes=2**25)
+    listing = await OpenRpc().fetch_listing(source)
     with quickly(200 * 0.001):
         await Builder(Params(), ValidatorCache()).build_catalog(listing, settings)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.backend.http import HttpTransport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
@@ -125,10 +126,11 @@ async def test_the_files_are_those_of_the_configuration(tmp_path: Path) -> None:
         "methods: [{name: lend, params: [{name: book, schema: {$ref: 'common.json#/schemas/Book'}}]}]"
     )
     files = {"parts/common.json": str(tmp_path / "common.json"), "parts/methods.yaml": str(tmp_path / "methods.yaml")}
-    transport = Outbound()
+    url = "http://127.0.0.1:9/"
+    transport = HttpTransport(Outbound(), url)
     try:
         source = BackendSource(
-            transport, "http://127.0.0.1:9/", RequestParts(), file=str(tmp_path / "openrpc.json"), documents=files,
+            transport, url, RequestParts(), file=str(tmp_path / "openrpc.json"), documents=files,
             timeout=5, max_bytes=2**20,
         )  # fmt: skip
         listing = await Static().fetch_listing(source)

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.discovery.tool_index import group_of, groups_of
 from gateway.discovery.tool_search import SEARCH_TOOLS, ToolSearch
-from gateway.model import Catalog, NameStyle, ServiceInfo
+from gateway.model import Catalog, NameStyle
 from gateway.settings.catalog import SearchAbove
 from tests.unit.test_search import catalog_of
 
@@ -130,19 +130,19 @@ async def test_a_group_of_most_tools_and_one_of_few_are_none(models: Catalog) ->
     assert groups_of(of_one.tools) == []
 
 
-def in_place(catalog: Catalog) -> Catalog:
-    shown = ToolSearch().in_place(catalog, True, catalog.service.title or "this service")
+def in_place(catalog: Catalog, of: str) -> Catalog:
+    shown = ToolSearch().in_place(catalog, True, of)
     assert shown is not None
     return shown
 
 
 async def test_the_description_names_service_number_and_largest_groups(models: Catalog) -> None:
-    (_, about) = in_place(replace(models, service=ServiceInfo(title="Shop"))).tools
+    (_, about) = in_place(models, "Shop").tools
     assert "Find the tools of Shop that fit" in about.description
     assert "There are 145 tools, the largest groups of which are ir.cron (20), ir.lang (20)," in about.description
-    (_, plain) = in_place(models).tools
+    (_, plain) = in_place(models, "this service").tools
     assert "the tools of this service" in plain.description
-    assert in_place(models).digest == in_place(models).digest
+    assert in_place(models, "Shop").digest == in_place(models, "Shop").digest
 
 
 async def test_no_match_names_the_groups(models: Catalog) -> None:
@@ -155,8 +155,8 @@ async def test_search_replaces_lists_of_more_tokens_than_the_knob_says(models: C
     search, least = ToolSearch(), size // 4
     assert search.replaces(models, SearchAbove(above=least - 1))
     assert not search.replaces(models, SearchAbove(above=least + 1))
-    assert search.in_place(models, SearchAbove(above=least + 1), "this service") is None
-    assert search.in_place(models, False, "this service") is None
+    assert search.in_place(models, SearchAbove(above=least + 1), "Shop") is None
+    assert search.in_place(models, False, "Shop") is None
     assert search.replaces(models, SearchAbove(above=0))
     shorter = replace(models, tools=tuple(replace(tool, shown_input={"type": "object"}) for tool in models.tools))
     assert not search.replaces(shorter, SearchAbove(above=least - 1))  # models read what they are shown

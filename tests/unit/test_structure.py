@@ -40,7 +40,7 @@ STEP = {name: number for number, floor in enumerate(reversed(FLOORS)) for name i
 # A library, and who may name it.
 HOMES = {
     "aiohttp.web": ("aiohttp_app",),
-    "aiohttp": ("http_client.session", "http_client.digest"),
+    "aiohttp": ("http_client.session", "http_client.digest", "http_client.websocket"),
     "jwt": ("auth",),
     "cryptography": ("auth", "signing", "http_client.tls"),
     "yaml": ("config.migration", "config.strict_yaml", "cli", "listing.documents", "listing.static"),

@@ -1,0 +1,161 @@
+"""Send JSON-RPC messages over HTTP, each in a POST. No other file of this folder knows what a status means.
+
+Services disagree about everything around the message: the same error comes as HTTP 200, 400 or 500, with four content
+types or none. So the body counts wherever it is a response, and the status only where it is not. But a 429 or 503 that
+names a time to come again has not run the call, whatever error it holds.
+"""
+
+import math
+import re
+import time
+from calendar import timegm
+from email.utils import parsedate
+from typing import Final
+
+from gateway import errors
+from gateway.backend.request_parts import RequestParts
+from gateway.backend.transport import Outgoing, Refusal, Reply
+from gateway.http_client.choice import HttpClient
+from gateway.http_client.response import Answer, ConnectFailed, HandshakeRefused
+from gateway.model import HttpFacts, SourceAnswer
+
+HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
+"""Headers of every request to the backend."""
+MAX_RETRY_AFTER: Final = 300
+_BUSY_STATUSES: Final = (429, 503)
+_FORM_STATUSES: Final = (400, 422, 500)
+"""Statuses with which services refuse a form."""
+_PROXY_STATUSES: Final = (502, 503, 504)
+"""Statuses with which a proxy says that there is no service behind it."""
+_SECONDS: Final = re.compile("[0-9]{1,9}")
+_KEPT: Final = 4096
+"""Bytes of each answer that tell a login page from another page."""
+
+
+class HttpReply(Reply, eq=False, gc=False, kw_only=True):
+    """Hold an answer over HTTP, whose status says more than its body."""
+
+    answer: Answer
+
+    @property
+    def label(self) -> str:
+        return f"HTTP {self.answer.status}"
+
+    @property
+    def http(self) -> HttpFacts:
+        # A copy of the start: a slice of a large body must not keep it alive, and steps are kept with a failed view.
+        return HttpFacts(self.answer.status, self.answer.content_type, self.answer.headers, bytes(self.body[:_KEPT]))
+
+    @property
+    def is_success(self) -> bool:
+        return self.answer.status < 300
+
+    @property
+    def blames_message(self) -> bool:
+        return self.answer.status in _FORM_STATUSES
+
+    @property
+    def cannot_serve(self) -> bool:
+        return self.answer.status >= 500 or self.answer.status == 429
+
+    @property
+    def retry_after(self) -> int | None:
+        return (
+            _retry_after(self.answer.headers.get("Retry-After", "")) if self.answer.status in _BUSY_STATUSES else None
+        )
+
+    def failure(self) -> errors.ToolFault | None:
+        status = self.answer.status
+        if status == 403:
+            return errors.BackendDenied("The backend refuses this caller")
+        if status == 503:
+            return errors.BackendBusy("The backend cannot serve now (HTTP 503)")
+        if status >= 500:
+            return errors.BackendUnavailable(f"The backend failed (HTTP {status})")
+        if 300 <= status < 400:
+            return errors.BadBackendAnswer("The backend redirects, which is not followed")
+        return None
+
+    def summary(self, violation: str = "") -> SourceAnswer:
+        status = self.answer.status
+        if self.refused is not None:
+            unauthorized = self.refused is Refusal.CREDENTIAL
+            return SourceAnswer(f"{self.label}, access denied", denied=True, unauthorized=unauthorized)
+        what = self.answer.content_type or "no content type"
+        if 300 <= status < 400:
+            what = "a redirect, which is not followed"
+        elif not self.body:
+            what = "empty"
+        elif status == 200 and violation:
+            what = f"no JSON-RPC response: {violation}"
+        return SourceAnswer(f"{self.label}, {what}", away=status in _PROXY_STATUSES)
+
+
+class HandshakeReply(HttpReply, eq=False, gc=False, kw_only=True):
+    """Hold an answer that opens no WebSocket, so that the message was not sent."""
+
+    @property
+    def is_success(self) -> bool:
+        return False
+
+    def failure(self) -> errors.ToolFault:
+        words = f"The backend opens no WebSocket ({self.label}); the call was not sent, so it is safe to repeat"
+        return super().failure() or errors.BackendUnavailable(words)
+
+
+def handshake_reply(refused: HandshakeRefused, parts: RequestParts) -> Reply:
+    """Return what the answer to a handshake says. Raises :class:`ConnectFailed` where it is not the service's."""
+    reply = HandshakeReply(b"", _refusal(refused.answer.status, parts), answer=refused.answer)
+    if refused.answer.status >= 500 and reply.retry_after is None:
+        raise ConnectFailed(str(refused)) from refused
+    return reply
+
+
+class HttpTransport:
+    """Send messages to ``url`` through an HTTP client. What this class adds to a message is its way."""
+
+    has_documents = True
+    dropped = 0
+
+    def __init__(self, client: HttpClient, url: str) -> None:
+        self._client = client
+        self._url = url
+
+    def __repr__(self) -> str:
+        return f"<HttpTransport through {self._client!r}>"
+
+    async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> HttpReply:
+        """Send a message as the body of a POST."""
+        parts, url = outgoing.parts, outgoing.url or self._url
+        if parts.query:
+            url = parts.url(url)
+        answer = await self._client.request(
+            "POST", url, outgoing.body, outgoing.headers, timeout=timeout, max_bytes=max_bytes
+        )
+        return HttpReply(answer.body, None if answer.status == 200 else _refusal(answer.status, parts), answer=answer)
+
+    async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> HttpReply:
+        answer = await self._client.request(
+            "GET", parts.url(url), b"", parts.headers, timeout=timeout, max_bytes=max_bytes
+        )
+        return HttpReply(answer.body, _refusal(answer.status, parts), answer=answer)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def _refusal(status: int, parts: RequestParts) -> Refusal | None:
+    if status in parts.refusing_statuses:
+        return Refusal.CREDENTIAL
+    return Refusal.CALLER if status == 403 else None
+
+
+def _retry_after(text: str) -> int | None:
+    """Return the seconds that a Retry-After names (RFC 9110 §10.2.3), 0 for a date that is over. None where it cannot
+    be read, and for a wait beyond :data:`MAX_RETRY_AFTER`."""
+    try:
+        # An HTTP date is in GMT, whatever zone it names (§5.6.7).
+        seconds = int(text) if _SECONDS.fullmatch(text) else math.ceil(timegm(parsedate(text) or ()) - time.time())
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return max(0, seconds) if seconds <= MAX_RETRY_AFTER else None

@@ -1,0 +1,245 @@
+"""What streams alone have: framings, versions and orders that are learned, TLS, and paths."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gateway.backend.choice import open_transport
+from gateway.backend.request_parts import RequestParts
+from gateway.backend.sockets import SocketTransport
+from gateway.backend.transport import Outgoing, Reply
+from gateway.config.service_files import backend_tls
+from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted
+from gateway.model import MessageForm
+from gateway.settings import Settings
+from tests.contract.transports import Act, Json, Served, StreamStand
+from tests.front import front
+from tests.tls import Authority
+from tests.waiting import PATIENCE, until
+
+FRAMINGS: Final = ("newline", "none", "etx", "content-length")
+IN_ORDER: Final = MessageForm(in_order=True)
+DOCUMENT: Final = {
+    "openrpc": "1.2.6",
+    "info": {"title": "Far", "version": "1"},
+    "methods": [{"name": "add", "params": [{"name": "a", "schema": {"type": "integer"}}], "paramStructure": "by-name"}],
+}
+
+
+class Listed(StreamStand):
+    """Lists ``add`` and knows no other question. Says nothing as long as it sees no end of a message."""
+
+    def __init__(self, framing: str = "none") -> None:
+        super().__init__()
+        self.framing = framing
+        self.result = lambda message: DOCUMENT if message["method"] == "rpc.discover" else message.get("params")
+
+
+class Unnamed(Listed):
+    """Answers without ids."""
+
+    def __init__(self) -> None:
+        super().__init__("newline")
+
+    async def answer_to(self, message: Json) -> bytes | None:
+        body = await super().answer_to(message)
+        answer = json.loads(body or b"{}")
+        answer.pop("id", None)
+        return json.dumps(answer).encode()
+
+
+class OldAndStrict(Listed):
+    """Speaks JSON-RPC 1.0, and ends the connection for anything else, as OVSDB does."""
+
+    async def take(self, message: Json, writer: asyncio.StreamWriter) -> None:
+        if "jsonrpc" in message or ("method" in message and "params" not in message):
+            writer.transport.abort()
+        else:
+            await super().take(message, writer)
+
+    async def answer_to(self, message: Json) -> bytes | None:
+        body = await super().answer_to(message)
+        if body is None:
+            return None
+        answer = json.loads(body)
+        del answer["jsonrpc"]
+        asked = {"id": "echo", "method": "echo", "params": ["there?"]}
+        return json.dumps(asked).encode() + self.wrap(json.dumps(answer | {"error": None}).encode())
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Callable[[StreamStand], Any]]:
+    stands: list[StreamStand] = []
+
+    async def open(stand: StreamStand) -> StreamStand:
+        await stand.open()
+        stands.append(stand)
+        return stand
+
+    yield open
+    for stand in stands:
+        await stand.close()
+
+
+def transport_to(url: str, **backend: object) -> SocketTransport:
+    settings = Settings.model_validate({"auth": {"mode": "off"}, "backend": {"url": url, **backend}}).by_mount[""]
+    made = open_transport(settings, backend_tls(settings), lambda _: True, digest=False)
+    assert isinstance(made, SocketTransport)
+    return made
+
+
+async def ask(
+    transport: SocketTransport, id: str = "c1", form: MessageForm | None = None, timeout: float = PATIENCE
+) -> Reply:
+    body = b'{"jsonrpc":"2.0","id":"%s","method":"echo","params":["%s"]}' % (id.encode(), id.encode())
+    outgoing = Outgoing(id, body, RequestParts(), form=form or MessageForm())
+    return await transport.send(outgoing, timeout=timeout, max_bytes=10**6)
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_each_framing_carries_many_at_a_time(opened: Callable[..., Any], framing: str) -> None:
+    stand = await opened(Listed(framing))
+    transport = transport_to(stand.url)
+    form = MessageForm(framing=framing)
+    replies = await asyncio.gather(*(ask(transport, f"c{number}", form) for number in range(100)))
+    assert [json.loads(reply.body)["result"] for reply in replies] == [[f"c{number}"] for number in range(100)]
+    assert stand.listener.connections == 1
+    await transport.close()
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_the_framing_is_learned_by_questions_and_calls_have_it(opened: Callable[..., Any], framing: str) -> None:
+    stand = await opened(Listed(framing))
+    async with front(stand.url) as gateway:
+        results = await asyncio.gather(*(gateway.call("rest", "add", {"a": number}) for number in range(20)))
+        assert [called.value for called in results] == [{"a": number} for number in range(20)]
+    assert [message["method"] for message in stand.messages] == ["rpc.discover"] + ["add"] * 20
+
+
+async def test_a_framing_that_is_set_is_not_learned(opened: Callable[..., Any]) -> None:
+    stand = await opened(Listed("etx"))
+    async with front(stand.url, "backend.framing=etx") as gateway:
+        assert (await gateway.call("rest", "add", {"a": 1})).value == {"a": 1}
+    assert stand.listener.connections == 1
+
+
+async def test_a_call_never_teaches_a_framing(opened: Callable[..., Any], tmp_path: Path) -> None:
+    stand = await opened(Listed("etx"))
+    (tmp_path / "methods.yaml").write_text("methods: [{name: add, params: [{name: a}]}]")
+    listed = f"backend.listing={{dialect: static, file: {tmp_path / 'methods.yaml'}}}"
+    async with front(stand.url, listed, "backend.timeout=300ms") as gateway:
+        assert (await gateway.call("rest", "add", {"a": 1})).code == "backend_timeout"
+    assert stand.messages == []
+    async with front(stand.url, listed, "backend.framing=etx") as gateway:
+        assert (await gateway.call("rest", "add", {"a": 1})).value == {"a": 1}
+
+
+async def test_a_service_of_version_1_that_ends_the_connection_for_another_is_learned(
+    opened: Callable[..., Any],
+) -> None:
+    stand = await opened(OldAndStrict())
+    async with front(stand.url) as gateway:
+        assert (await gateway.call("rest", "add", {"a": 4})).value == {"a": 4}
+    assert {frozenset(message) for message in stand.messages} == {frozenset(("id", "method", "params"))}
+    await until(lambda: len(stand.said), len(stand.messages).__eq__)
+    assert stand.said[0] == {"id": "echo", "result": ["there?"], "error": None}
+
+
+async def test_without_ids_one_is_under_way_at_a_time(opened: Callable[..., Any]) -> None:
+    stand = await opened(Unnamed())
+    async with front(stand.url) as gateway:
+        stand.act = Act.WAIT
+        calls = [asyncio.create_task(gateway.call("rest", "add", {"a": number})) for number in range(5)]
+        await stand.got(2)
+        stand.release.set()
+        assert [(await call).value for call in calls] == [{"a": number} for number in range(5)]
+    assert stand.listener.connections == 1
+
+
+async def test_without_ids_a_late_answer_is_never_that_to_the_next(opened: Callable[..., Any]) -> None:
+    stand = await opened(Unnamed())
+    transport = transport_to(stand.url)
+    stand.act = Act.WAIT
+    with pytest.raises(DeadlinePassed):
+        await ask(transport, "c1", IN_ORDER, timeout=0.1)
+    given_up = asyncio.create_task(ask(transport, "c2", IN_ORDER))
+    await stand.got(2)
+    given_up.cancel()
+    await asyncio.wait([given_up])
+    stand.release.set()
+    stand.act = Act.ECHO
+    assert json.loads((await ask(transport, "c3", IN_ORDER)).body)["result"] == ["c3"]
+    assert stand.listener.connections == 3
+    await transport.close()
+
+
+async def test_by_id_an_answer_without_one_belongs_to_nobody(opened: Callable[..., Any]) -> None:
+    stand = await opened(Unnamed())
+    transport = transport_to(stand.url)
+    with pytest.raises(DeadlinePassed):
+        await ask(transport, timeout=0.2)
+    assert transport.dropped == 1
+    await transport.close()
+
+
+async def test_a_message_beyond_four_of_the_largest_answers_ends_the_connection(opened: Callable[..., Any]) -> None:
+    stand = await opened(Listed())
+    transport = transport_to(stand.url, max_response=400 * 1024)
+    stand.act = Act.LARGE
+    with pytest.raises(Interrupted, match="a message was too large"):
+        await ask(transport)
+    stand.act = Act.ECHO
+    await ask(transport)
+    await transport.close()
+
+
+async def test_a_service_that_reads_nothing_is_given_no_more_than_a_little(opened: Callable[..., Any]) -> None:
+    class Deaf(StreamStand):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            await self.release.wait()
+
+    stand = await opened(Deaf())
+    transport = transport_to(stand.url)
+    body = b'{"id":"%d","method":"m","params":["' + b"x" * 1024 * 1024 + b'"]}'
+    sent = [Outgoing(str(number), body % number, RequestParts()) for number in range(40)]
+    tasks = [asyncio.create_task(transport.send(one, timeout=0.3, max_bytes=10)) for one in sent]
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        assert isinstance(outcome, DeadlinePassed)
+    stand.release.set()
+    await transport.close()
+
+
+@pytest.mark.parametrize("knob", ["ca_file", "fingerprint", None])
+async def test_tls_has_the_knobs_of_the_backend(tmp_path: Path, knob: str | None) -> None:
+    authority = Authority(tmp_path)
+    stand = Listed()
+    stand.listener = Served(stand.serve, authority.server("127.0.0.1"))
+    await stand.open()
+    url = stand.url.replace("tcp://", "tls://")
+    try:
+        if knob == "ca_file":
+            assert json.loads((await ask(transport_to(url, tls={knob: str(authority.file)}))).body)["result"] == ["c1"]
+            return
+        said = "another than the pinned one" if knob else "its TLS certificate is not trusted"
+        with pytest.raises(ConnectFailed, match=said):
+            await ask(transport_to(url, **({"tls": {knob: "ab" * 32}} if knob else {})))
+        assert stand.messages == []
+    finally:
+        await stand.close()
+
+
+async def test_words_of_a_path_that_cannot_be_used_do_not_name_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no socket")
+    for name, said in (("none", "its socket is not there"), ("file", "connection refused")):
+        transport = transport_to(f"unix:{tmp_path}/{name}")
+        with pytest.raises(ConnectFailed, match=f"^{said}$") as caught:
+            await ask(transport)
+        assert not caught.value.sent
+        await transport.close()
