@@ -16,13 +16,13 @@ _DIGITS: Final = 3
 API_KEY: Final = re.compile(r"jmg_\w{40,}")
 """An API key, wherever a client put it."""
 # C0 and C1 controls except tab and newline; soft hyphen, fillers, zero-width, line separators, bidirectional and
-# invisible operators; lone surrogates; interlinear marks; the layout of hieroglyphs; tag characters; variation
-# selectors except the one that emoji need; and all others that Unicode does not display (Default_Ignorable_Code_Point),
-# except for the two joiners.
+# invisible operators; lone surrogates; two that are no characters; interlinear marks; the layout of hieroglyphs; tag
+# characters; variation selectors except the one that emoji need; and all others that Unicode does not display
+# (Default_Ignorable_Code_Point), except for the two joiners.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U00013430-\U0001343f\U0001bca0-\U0001bca3"
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 # The selector that emoji need stands after an emoji, or in a keycap. Elsewhere it may encode a hidden message.
 _SELECTOR = re.compile("(?<![#*0-9])(?<![^\x00-\x7f\u200c\u200d\ufe0f])\ufe0f|(?<=[#*0-9])\ufe0f(?!\u20e3)")

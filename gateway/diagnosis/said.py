@@ -15,6 +15,8 @@ from gateway.text import printable, shorten
 
 _QUOTED: Final = 120
 """Characters of an answer that are shown."""
+_READ: Final = 16 * 1024
+"""Characters of an answer that are searched: some expressions take quadratic time."""
 _BEFORE: Final = 16
 """Of these, characters before the words that told the cause."""
 _LEVELS: Final = 5
@@ -107,7 +109,7 @@ def of_page(trouble: Trouble, http: HttpFacts) -> Diagnosis | None:
     if not http.status or (http.status < 400 and is_message(http)):
         return None
     heads = "\n".join(f"{name.lower()}: {value}" for name, value in http.headers.items())
-    body, text = http.start.decode("utf-8", "replace"), text_of(http)
+    body, text = http.start[:_READ].decode("utf-8", "replace"), text_of(http)
     for rule in _RULES:
         found = rule.words.search(text) or rule.words.search(f"{heads} {body}".replace("\n", " "))
         if found is not None and (not rule.statuses or http.status in rule.statuses):
@@ -167,6 +169,7 @@ def text_of(http: HttpFacts) -> str:
     if "json" in http.content_type or text.lstrip()[:1] == "{":
         with suppress(ValueError):  # longer than what was kept, or broken
             text = " ".join(_texts(jsonrpc.decode(http.start.strip()), _LEVELS)) or text
+    text = text[:_READ]
     if "html" in http.content_type or "xml" in http.content_type or "<" in text[:20]:
         text = html.unescape(_TAG.sub(" ", text))
     text = re.sub(r" (?=[:.,])", "", " ".join(printable(text).split()))

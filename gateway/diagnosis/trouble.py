@@ -5,7 +5,7 @@ import contextlib
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
@@ -18,7 +18,7 @@ from gateway.http_client.tls import TlsFiles, read_certificate
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import HttpFacts, Listing, SourceAnswer
 from gateway.settings import ServiceSettings
-from gateway.text import printable
+from gateway.text import printable, secrets_in
 
 PATHS: Final = (
     "/", "/jsonrpc", "/rpc", "/api/jsonrpc", "/api", "/json_rpc", "/mopidy/rpc", "/RPC2", "/api/v1/jsonrpc",
@@ -68,15 +68,18 @@ class Trouble:
         cls, settings: ServiceSettings, failure: BaseException | None, secrets: Iterable[str], *, has_token: bool
     ) -> Self | None:
         """Return the trouble that ended the search for a listing; None for a failure of another kind."""
+        addresses = settings.backend.url, settings.backend.listing.url or ""
+        secrets = (*secrets, *(secret for address in addresses for secret in secrets_in(address)))
         if isinstance(failure, NoListing):
-            return cls(settings, failure.steps, has_token, tuple(secrets))
+            known = prepare_secrets(secrets)
+            return cls(settings, tuple(_redacted(step, known) for step in failure.steps), has_token, secrets)
         if not isinstance(failure, CredentialUnavailable):
             return None
         if not isinstance(error := failure.__cause__, OutboundError):
-            return cls(settings, (), has_token, tuple(secrets), failure)
+            return cls(settings, (), has_token, secrets, failure)
         late, unreachable = isinstance(error, DeadlinePassed), isinstance(error, ConnectFailed)
         login = Step("login", SourceAnswer(str(error), unreachable=unreachable, away=True, late=late))
-        return cls(settings, (login,), has_token, tuple(secrets))
+        return cls(settings, (login,), has_token, secrets)
 
     @property
     def knob(self) -> str:
@@ -120,6 +123,14 @@ class Trouble:
         if (socket := self.settings.backend.socket) is not None:  # what was asked, as it is configured
             step = step.replace("http://localhost/", f"unix+http:{socket}:/")
         return Diagnosis(cause, step, found.in_file)
+
+
+def _redacted(step: Step, secrets: tuple[str, ...]) -> Step:
+    """Return a step whose answer has no secrets: where a quote of it ends within one, the rest would not be found."""
+    if (http := step.answer.http) is None:
+        return step
+    start = redact_text(http.start.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
+    return replace(step, answer=replace(step.answer, http=replace(http, start=start)))
 
 
 def is_message(http: HttpFacts) -> bool:

@@ -139,12 +139,14 @@ class ToolIndex:
         backwards = sorted(word[::-1] for word in postings)
         return cls(dict(groups_of(collected)), collected, postings, lengths, average, sorted(postings), backwards)
 
-    def rank(self, query: str) -> list[Tool]:
-        """Return all tools that match the query, the best first; equal ones in the order of the catalog."""
+    async def rank(self, query: str) -> list[Tool]:
+        """Return all tools that match the query, the best first; equal ones in the order of the catalog. Other tasks of
+        the event loop run in between: in a hostile listing, each of many words is in each of many tools."""
+        turns = Turns()
         scores: defaultdict[int, float] = defaultdict(float)
         query_words = list(dict.fromkeys(words_of(_HYPHENATED.sub(self._joined, query))))
         for word in ([word for word in query_words if word not in _FILLERS] or query_words)[:_MAX_TERMS]:
-            for tool, score in self._scores(word).items():
+            for tool, score in (await self._scores(word, turns)).items():
                 scores[tool] += score
         ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         return [self._tools[tool] for tool, _ in ranked]
@@ -154,7 +156,7 @@ class ToolIndex:
         joined = found[0].replace("-", "")
         return joined if words_of(joined)[0] in self._postings else found[0]
 
-    def _scores(self, word: str) -> dict[int, float]:
+    async def _scores(self, word: str, turns: Turns) -> dict[int, float]:
         """Return the highest score of each tool for a word and for those that are alike."""
         best: dict[int, float] = {}
         for other, share in self._similar_words(word):
@@ -164,6 +166,7 @@ class ToolIndex:
                 length = 1 - _B + _B * self._lengths[tool] / self._average
                 score = share * rarity * weight * (_K1 + 1) / (weight + _K1 * length)
                 best[tool] = max(best.get(tool, 0.0), score)
+            await turns.give()
         return best
 
     def _similar_words(self, word: str) -> Iterator[tuple[str, float]]:

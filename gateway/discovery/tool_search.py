@@ -130,7 +130,8 @@ class ToolSearch:
             return knob
         key = catalog.digest, knob.above
         if key not in self._large:  # encoding ends where the size is known to be larger
-            texts = (f"{one.name}{one.description}{jsonrpc.encode(one.input_schema).decode()}" for one in catalog.tools)
+            shown = ((one, jsonrpc.encode(one.shown_input or one.input_schema).decode()) for one in catalog.tools)
+            texts = (f"{one.name}{one.description}{schema}" for one, schema in shown)
             self._large[key] = any(size > knob.above * 4 for size in accumulate(map(len, texts)))
         return self._large[key]
 
@@ -167,7 +168,7 @@ class ToolSearch:
 
     async def rank(self, catalog: Catalog, query: str) -> list[Tool]:
         """Return all tools that match the query, the best first: the one that it names, then those with its words."""
-        ranked = (await self._index(catalog)).rank(query)
+        ranked = await (await self._index(catalog)).rank(query)
         named = catalog.by_name.get(query.strip())
         return [named, *(tool for tool in ranked if tool is not named)] if named else ranked
 

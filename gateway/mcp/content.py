@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Final
 
 from gateway import jsonrpc
@@ -103,8 +104,12 @@ def _structured_content(tool: Tool, value: Any, shape: ResultShape, *, is_object
 # What models see of a large result: the first items of a list, the small members of an object, the beginning of a text.
 _SHORTEST: Final = 64
 """Bytes below which nothing is cut, but left out whole: half a name or a date says something else."""
-_DEEPEST: Final = 64
+_DEEPEST: Final = 24
+"""Levels down to which a value is cut. At each of them, what is within is measured again."""
+_BESIDE: Final = 512
+"""Bytes for each member beyond those that fit whole."""
 _NARROWS: Final = re.compile(
+    r"(?:(?<![A-Za-z])|(?=[A-Z]))"  # the beginning of a word, as account has none
     r"(?i:after|before|count|cursor|fields|filter|limit|max|offset|page|propert|query|rows|since|size|skip|start|top)"
 )
 _NAMED: Final = 3
@@ -174,15 +179,17 @@ def _cut(value: Any, room: int, missing: Counter[str], depth: int = 1) -> Any:
 def _cut_members(value: dict[str, Any], room: int, missing: Counter[str], depth: int) -> dict[str, Any]:
     """Return the small members of an object whole, and of the others what the room that these leave has."""
     sizes = {name: _size(name) + 2 + _size(member) for name, member in value.items()}
+    order = sorted(sizes, key=lambda name: sizes[name])
+    whole = bisect_right(list(accumulate(sizes[name] for name in order)), room)
+    order = order[: max(whole, room // _BESIDE, 2)]  # shared among more, the room would be too little for each
     kept: dict[str, Any] = {}
-    for place, name in enumerate(sorted(sizes, key=lambda name: sizes[name])):
+    for place, name in enumerate(order):
         heading = _size(name) + 2  # the colon, and a comma
-        part = _cut(value[name], room // (len(sizes) - place) - heading, missing, depth + 1)
-        if part is None:
-            missing["member"] += 1
-        else:
+        part = _cut(value[name], room // (len(order) - place) - heading, missing, depth + 1)
+        if part is not None:
             kept[name] = part
             room -= heading + _size(part)
+    missing["member"] += len(value) - len(kept)
     return {name: kept[name] for name in value if name in kept}
 
 

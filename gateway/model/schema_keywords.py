@@ -7,6 +7,8 @@ compares. A keyword that is not listed is an annotation, which holds no schema (
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from gateway import jsonrpc
+
 # One schema, or a list of them. Those "in place" apply to the same value as the schema that has them.
 IN_PLACE: Final = ("not", "if", "then", "else")
 IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
@@ -60,25 +62,36 @@ def with_schemas(keyword: str, content: Any, change: Callable[[Any], Any]) -> An
     return {name: change(child) for name, child in content.items()} if keyword in MAPS else change(content)
 
 
-def without_booleans(schema: Any) -> Any:
+_EVALUATES: Final = ("unevaluatedProperties",)
+_INVERTS: Final = ("not", "if", "oneOf", "contains")
+"""Keywords under which a schema that accepts more makes the whole accept less."""
+
+
+def without_booleans(schema: Any, *, of_results: bool = False) -> Any:
     """Return a schema without ``additionalProperties: false``, for which some LLM APIs refuse a whole list of tools,
     and with an object in place of each boolean, on which google-genai fails; at any depth. A schema that names its
-    dialect stays as it is: its author wrote it for clients that know JSON Schema."""
+    dialect stays as it is: its author wrote it for clients that know JSON Schema. Clients check results, so their
+    schema never accepts less."""
+    keywords = (*_EVALUATES, *(_INVERTS if of_results else ()))
+    raw = jsonrpc.encode(schema)
+    return _without_booleans(schema, any(f'"{keyword}":'.encode() in raw for keyword in keywords))
+
+
+def _without_booleans(schema: Any, exact: bool) -> Any:
+    """Return the schema, with each ``additionalProperties`` where it must be ``exact``."""
     if not isinstance(schema, Mapping) or "$schema" in schema:
         return schema
     kept = dict(schema)
-    closed = kept.get("additionalProperties")
-    # true says something only to unevaluatedProperties
-    if closed is False or (closed is True and "unevaluatedProperties" not in kept):
+    if not exact and isinstance(kept.get("additionalProperties"), bool):
         del kept["additionalProperties"]
-    return {keyword: _without_booleans(keyword, content) for keyword, content in kept.items()}
+    return {keyword: _content_without_booleans(keyword, content, exact) for keyword, content in kept.items()}
 
 
-def _without_booleans(keyword: str, content: Any) -> Any:
+def _content_without_booleans(keyword: str, content: Any, exact: bool) -> Any:
     if keyword in LISTS and isinstance(content, list):
-        return [_without_booleans("not", item) for item in content]
+        return [_content_without_booleans("not", item, exact) for item in content]
     if keyword in MAPS and isinstance(content, Mapping):
-        return {name: _without_booleans("not", child) for name, child in content.items()}
+        return {name: _content_without_booleans("not", child, exact) for name, child in content.items()}
     if keyword in ONE and isinstance(content, bool):
         return {} if content else {"not": {}}
-    return with_schemas(keyword, content, without_booleans)
+    return with_schemas(keyword, content, lambda part: _without_booleans(part, exact))

@@ -166,8 +166,10 @@ class Tool:
 
     def schemas_for(self, name_style: NameStyle) -> tuple[JsonObject, Schema | None]:
         """Return the input and the output schema that are shown with names in this style."""
-        shown = self.shown_input or self.input_schema, self.published_output
-        return shown if name_style is NameStyle.MCP else tuple(map(without_booleans, shown))
+        inputs, output = self.shown_input or self.input_schema, self.published_output
+        if name_style is NameStyle.MCP:
+            return inputs, output
+        return without_booleans(inputs), without_booleans(output, of_results=True)
 
     def renamed(self, names: Mapping[NameStyle, str], scopes: frozenset[str]) -> "Tool":
         """Return the tool under other names, with more scopes. Both share their schemas."""

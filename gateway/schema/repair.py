@@ -6,9 +6,10 @@ no text, so nothing is lost: as JSON the value is the text again, but for white 
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
-from itertools import chain
+from itertools import pairwise
 from operator import getitem
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ from gateway.text import excerpt
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
 _MOST_EXACT: Final = 2**53
 """Integers up to here are the same in every client and service; beyond, some read the nearest fraction."""
+_ROUNDS: Final = 5
+"""How often nulls are left out: the engine names only so many at once."""
+_OF_OBJECTS: Final = ("properties", "patternProperties", "additionalProperties")
 _OF_ITSELF: Final = ("type", "enum", "const")
 """Kinds of errors that say of a value that it is of no use, whatever is in it."""
 
@@ -49,7 +53,9 @@ def repair_arguments(
     if not (errors := validator.errors(arguments)):
         return None
     repaired = jsonrpc.decode(jsonrpc.encode(arguments))  # a copy
-    if nulls := dict.fromkeys(_null_members(errors)):
+    for _ in range(_ROUNDS):
+        if not (nulls := dict.fromkeys(_null_members(errors))):
+            break
         for *path, last in nulls:
             del reduce(getitem, path, repaired)[last]
         if validator.is_valid(repaired):
@@ -65,18 +71,28 @@ def repair_arguments(
 def note_nulls(tool: Tool, sent: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     """Return what to add to a service's error about nulls of ``sent`` that were left out, and what else fits there."""
     schema = tool.checked_schema
-    texts = {name: expected(schema["properties"][name], schema) for name in sent if name not in arguments}
-    return excerpt("".join(f"; {name}: null was left out; it takes {text}" for name, text in texts.items()), MAX_FAULT)
+    properties = schema.get("properties", {})  # a part of the schema may have more
+    texts = {name: expected(properties.get(name), schema) for name in sent if name not in arguments}
+    takes = {name: f"; it takes {text}" if text else "" for name, text in texts.items()}
+    return excerpt("".join(f"; {name}: null was left out{text}" for name, text in takes.items()), MAX_FAULT)
 
 
-def _null_members(errors: Iterable[Any]) -> Iterator[tuple[str | int, ...]]:
-    """Yield the path to each member of an object that may be there and must not be null, in an alternative too."""
+def _null_members(errors: list[Any]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path to each member of an object that must not be null and has a name in the schema. Of alternatives,
+    the one counts that is nearest to the value: another may take a null that is meant."""
     for error in errors:
-        is_member = error.instance_path and isinstance(error.instance_path[-1], str)
+        # Under a name that the caller chose, as in a map, null may say that the entry goes.
+        steps = [step for step in pairwise(error.evaluation_path) if step[0] in _OF_OBJECTS]
+        is_named = steps[-1:] == [("properties", *error.instance_path[-1:])]
         # Of a member that may not be there at all, the engine may give the path to the object around it.
-        if error.instance is None and is_member and error.kind.name != "falseSchema":
+        if error.instance is None and is_named and error.kind.name != "falseSchema":
             yield tuple(error.instance_path)
-        yield from _null_members(chain.from_iterable(getattr(error.kind, "context", None) or ()))
+        ranks: defaultdict[tuple[int, int], set[tuple[tuple[str | int, ...], ...]]] = defaultdict(set)
+        for errors in getattr(error.kind, "context", None) or ():
+            if nulls := tuple(_null_members(errors)):
+                ranks[len(errors) - len(nulls), len(nulls)].add(nulls)
+        if ranks and len(least := ranks[min(ranks)]) == 1:
+            yield from least.pop()
 
 
 def _refused_texts(errors: Iterable[Any]) -> Iterator[tuple[str | int, ...]]:

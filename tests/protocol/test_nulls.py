@@ -110,3 +110,15 @@ async def test_a_service_that_misses_what_was_null_is_told_so_to_the_caller(tmp_
         nulls = "filter: null was left out; it takes object; limit: null was left out; it takes integer"
         assert called.message == f"Invalid params; {nulls}"
         assert (await gateway.call(surface, "find", {"query": "x", "after": None})).message == "Invalid params"
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_null_of_which_only_a_part_of_the_schema_knows_does_not_break_the_error(
+    tmp_path: Path, surface: Surface
+) -> None:
+    file, parts = tmp_path / "methods.json", [{"properties": {"limit": {"type": "integer"}}}]
+    file.write_text(json.dumps({"methods": {"find": {"input_schema": {"allOf": parts}, "structure": "by-name"}}}))
+    knobs = "backend.listing.dialect=static", f"backend.listing.file={file}"
+    async with ScriptedBackend((Rpc("find", {"query": {}}),)) as backend, front(backend.url, *knobs) as gateway:
+        called = await gateway.call(surface, "find", {"limit": None})
+    assert called.message == "Invalid params; limit: null was left out"

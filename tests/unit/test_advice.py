@@ -115,3 +115,15 @@ async def test_a_description_keeps_its_text_and_names_are_counted_in_order(tmp_p
     assert len(said.encode()) <= MAX_TEXT
     (row,) = await advice(ROWS["parameters without names"][:1])
     assert list(loaded(tmp_path, row["yaml"]).catalog.tools["add"].arguments) == [f"parameter_{n}" for n in (1, 2, 3)]
+
+
+@each(
+    "name",
+    ["a'b\"c", "- x: #", "${file:/etc/passwd}", "\u2028\x85\ufeff", "\ufffe\uffffx", "\U0001f600[*]", "null", "1"],
+)
+async def test_the_yaml_loads_whatever_a_listing_says(name: str, tmp_path: Path) -> None:
+    methods = [method(f"{name}{place}", f"Same {name} ${{HOME}}") for place in range(2)]
+    for row in await advice(methods, "shop"):
+        catalog = await built(methods, loaded(tmp_path, row["yaml"], "shop").catalog)
+        assert all(tool.description.startswith("Same ") for tool in catalog.tools)
+        assert len({tool.description for tool in catalog.tools}) == 2

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway import jsonrpc
 from gateway.errors import BackendError
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.jsonrpc import Raw
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result, fit_result
 from gateway.model import NO_RESULT, Binding, Outcome, ResultFit, Structure, Tool
@@ -55,6 +56,11 @@ async def test_the_first_items_of_a_list_are_shown_and_the_others_are_counted() 
     assert more == f"{1000 - len(kept)} more items: narrow with limit or page_size"
     assert len(jsonrpc.encode(items[: len(kept) + 1])) > 2048
     assert await shown(items, 2048, "limit", "page_size", raw=True) == (kept, more)
+
+
+async def test_only_arguments_that_ask_for_less_are_named() -> None:
+    _, more = await shown(list(range(1000)), 256, "account", "stop", "discount", "itemCount", "page_size")
+    assert more.endswith("items: narrow with itemCount or page_size")
 
 
 async def test_of_an_object_the_large_list_is_cut_and_its_small_members_stay() -> None:
@@ -172,6 +178,29 @@ async def test_faults_questions_and_calls_without_a_result_stay() -> None:
     fit = ResultFit("$.a", ("b",), 256)
     for outcome in (Outcome(tool_with(fit), fault=BackendError("no" * 500)), Outcome(tool_with(fit), NO_RESULT)):
         assert await fit_result(outcome, fit) is outcome
+
+
+@each("many", [100, 10_000])
+async def test_the_small_members_of_an_object_with_many_stay(many: int) -> None:
+    kept, more = await shown({f"k{number}": "x" * 300 for number in range(many)} | {"total": many, "next": "abc"}, 4096)
+    assert (kept["total"], kept["next"]) == (many, "abc")
+    assert len(kept) > 10
+    assert more == f"{many + 2 - len(kept)} more members"
+    assert set(kept.values()) == {many, "abc", "x" * 300}
+
+
+async def test_the_memory_of_a_result_is_counted_on_the_event_loop() -> None:
+    """A counter that threads change would be wrong after a while, and its timers need the loop."""
+    room = HeldBytes(100 * 1024 * 1024)
+    room.add("", 50 * 1024 * 1024)
+    room.bytes = 0  # as hot paths do
+    token = RECORD.set(Record("r", memory=ExchangeMemory(room)))
+    try:
+        kept, more = await shown(list(range(10_000)), 1024, raw=True)
+    finally:
+        RECORD.reset(token)
+    assert (kept[:3], more) == ([0, 1, 2], f"{10_000 - len(kept)} more items")
+    assert room.bytes > 10_000
 
 
 class NoRoom:

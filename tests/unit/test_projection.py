@@ -88,6 +88,38 @@ def test_a_schema_that_names_its_dialect_is_shown_as_it_was_written(style: NameS
     assert ToolProjector(name_style=style).project(tool)["inputSchema"] == schema
 
 
+A: dict[str, Any] = {"properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
+B: dict[str, Any] = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "oneOf": [A, B]},
+        {"type": "object", "oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}], "$defs": {"a": A, "b": B}},
+        {"type": "object", "not": A},
+        {"type": "object", "if": A, "then": {"properties": {"a": {"type": "integer"}}}, "else": B},
+        {"type": "object", "properties": {"a": {"contains": A, "maxContains": 1}}},
+        {"type": "object", "allOf": [{"additionalProperties": True}], "unevaluatedProperties": False},
+    ],
+)
+def test_the_schema_of_results_that_models_see_accepts_what_the_services_does(schema: dict[str, Any]) -> None:
+    """Clients check results against it."""
+    tool = Tool("t", "t", "", schema, Binding("t", Structure.BY_NAME), output_schema=schema)
+    own, shown = Draft202012Validator(schema), Draft202012Validator(ToolProjector().project(tool)["outputSchema"])
+    values: list[Any] = [{}, {"a": 1}, {"a": 1, "b": 2}, {"a": "x"}, {"b": 1}, {"a": [{"a": 1}, {"a": 1, "b": 2}]}]
+    assert [value for value in values if own.is_valid(value)] == [
+        value for value in values if own.is_valid(value) and shown.is_valid(value)
+    ]
+
+
+def test_open_objects_within_one_that_allows_only_what_is_evaluated_are_shown_to_models() -> None:
+    schema = {"type": "object", "allOf": [{"additionalProperties": True}], "unevaluatedProperties": False}
+    shown = ToolProjector().project(Tool("t", "t", "", schema, Binding("t", Structure.BY_NAME)))["inputSchema"]
+    assert Draft202012Validator(schema).is_valid({"b": 1})
+    assert Draft202012Validator(shown).is_valid({"b": 1})
+
+
 def test_a_pin_does_not_see_how_a_schema_is_shown() -> None:
     pins = {
         pin_of(Tool("t", "t", "", nested(schema), Binding("t", Structure.BY_NAME))).input_schema

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from gateway import jsonrpc
 from gateway.model import Binding, Structure, Tool
-from gateway.schema.repair import repair_arguments
+from gateway.schema.repair import note_nulls, repair_arguments
 from gateway.schema.validation import ValidatorCache
 from tests.each import each
 
@@ -138,6 +138,44 @@ def test_a_null_of_a_member_is_left_out_and_nothing_that_is_unknown() -> None:
     assert found(x={"n": None}) is None
     closed = tool_with({"properties": {"x": {"type": "object", "additionalProperties": False}}})
     assert repair_arguments(closed, {"x": {"z": None}}, VALIDATORS, lambda _: True) is None
+
+
+@each(
+    ("schema", "value"),
+    [
+        ({"additionalProperties": INTEGER}, {"env": None}),
+        ({"patternProperties": {"^e": INTEGER}}, {"env": None}),
+        ({"properties": {"env": {"additionalProperties": INTEGER}}}, {"env": {"env": None}}),
+    ],
+)
+def test_null_for_an_entry_of_a_map_may_say_that_it_goes_and_stays(schema: Any, value: Any) -> None:
+    assert repaired({"type": "object", **schema}, value) is None
+    assert repair_arguments(tool_with(schema), value, VALIDATORS, lambda _: True) is None
+
+
+def test_a_null_that_one_alternative_takes_stays_where_another_is_left_out() -> None:
+    number_or_null = {"properties": {"a": {"type": ["integer", "null"]}, "b": INTEGER}}
+    number = {"properties": {"a": INTEGER, "b": INTEGER}}
+    assert repaired({"anyOf": [number_or_null, number]}, {"a": None, "b": None}) == {"a": None}
+    assert repaired({"anyOf": [number, number_or_null]}, {"a": None, "b": None}) == {"a": None}
+    either = [
+        {"properties": {"a": INTEGER, "b": {"type": "null"}}},
+        {"properties": {"b": INTEGER, "a": {"type": "null"}}},
+    ]
+    assert repaired({"anyOf": either}, {"a": None, "b": None}) is None  # which one is meant?
+
+
+def test_many_nulls_of_one_object_are_left_out() -> None:
+    filters = {f"f{number}": INTEGER for number in range(60)}
+    assert repaired({"properties": filters}, dict.fromkeys(filters) | {"f1": 1}) == {"f1": 1}
+
+
+def test_the_note_on_nulls_names_what_only_a_part_of_the_schema_has() -> None:
+    tool = tool_with({"allOf": [{"properties": {"z": INTEGER}}]})
+    assert repair_arguments(tool, {"z": None}, VALIDATORS, lambda _: True) == ({}, 0)
+    assert note_nulls(tool, {"z": None}, {}) == "; z: null was left out"
+    of_a_keyword = tool_with({"dependentSchemas": {"properties": {"required": ["a"]}}})
+    assert repair_arguments(of_a_keyword, {"properties": None}, VALIDATORS, lambda _: True) is None
 
 
 def test_what_takes_long_or_has_no_memory_is_not_repaired() -> None:

@@ -207,3 +207,25 @@ def test_the_two_doors_are_sound_tools() -> None:
     assert SEARCH_CATALOG.by_name["call_tool"] is CALL_TOOL
     arguments: dict[str, Any] = {"query": "x", "limit": 3}
     assert validators.compile(SEARCH_TOOLS.input_schema).is_valid(arguments)
+
+
+async def test_a_query_of_many_words_that_all_tools_have_gives_other_tasks_turns() -> None:
+    beginnings = [letter * 3 for letter in "abcdefghijklmnopq"]
+    text = " ".join(f"{beginning}{last}z" for beginning in beginnings for last in "abcdefghijklmnopqrst")
+    listed = [Tool(f"t{number}", "t", text, {}, Binding("t", Structure.BY_NAME)) for number in range(500)]
+    catalog = Catalog(tuple(listed), "test")
+    search = ToolSearch()
+    await search.search(catalog, "nothing")  # the index is there
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    answer = await search.search(catalog, " ".join(beginnings))
+    counting.cancel()
+    assert answer["matches"] == 500
+    assert turns > 2

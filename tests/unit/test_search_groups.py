@@ -158,6 +158,8 @@ async def test_search_replaces_lists_of_more_tokens_than_the_knob_says(models: C
     assert search.in_place(models, SearchAbove(above=least + 1), "Shop") is None
     assert search.in_place(models, False, "Shop") is None
     assert search.replaces(models, SearchAbove(above=0))
+    shorter = replace(models, tools=tuple(replace(tool, shown_input={"type": "object"}) for tool in models.tools))
+    assert not search.replaces(shorter, SearchAbove(above=least - 1))  # models read what they are shown
 
 
 def _compact(schema: Any) -> str:
