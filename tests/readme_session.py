@@ -15,7 +15,7 @@ from tests.services.process import free_port
 from tests.waiting import PATIENCE
 
 README: Final = Path(__file__).parents[1] / "README.md"
-_COMMAND: Final = re.compile(r"^```console\n\$ ((?:.*\\\n)*.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+COMMAND: Final = re.compile(r"^```console\n\$ ((?:.*\\\n)*.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 _CLIENT: Final = re.compile(r"^```python\n((?:.*\n)*?)```\n\n```\n((?:.*\n)*?)```$", re.MULTILINE)
 
 
@@ -23,7 +23,7 @@ async def replay(python: str = sys.executable, folder: Path | None = None) -> No
     """Run the demo with this interpreter, then the commands and the client of the README, in ``folder`` or here. Raise
     AssertionError where one prints something else than the README shows."""
     session = README.read_text(encoding="utf-8").partition("\n## A session\n")[2].partition("\n## ")[0]
-    commands, clients = _COMMAND.findall(session), _CLIENT.findall(session)
+    commands, clients = COMMAND.findall(session), _CLIENT.findall(session)
     assert (len(commands), len(clients)) == (3, 1)
     async with Program("demo", "--port", str(free_port()), python=python, folder=folder) as program:
         await program.said("Ctrl-C")

@@ -102,7 +102,8 @@ def _checked(command: Sequence[str]) -> str:
     except (ValueError, LookupError):
         return ran.stderr.decode(errors="replace").strip()
     if (failure := found["failure"]) is None:
-        return f"checked, {len(found['tools'])} tools."
+        count = len(found["tools"])  # none where a token is required and none was given
+        return f"checked, {count} tool{'s' * (count != 1)}." if count else "checked."
     said = (failure["cause"], failure["next"]) if failure["cause"] else failure["lines"]
     return f"checked, and it cannot be used yet. {' '.join(said)}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,7 @@ _AWAY: Final = 1.0
 return."""
 _LOGGED_AGAIN: Final = 60
 """Failures in a row, of which one is logged after the first few."""
+_STATUS: Final = re.compile(r"HTTP \d+")
 _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
 
 log = structlog.get_logger()
@@ -172,7 +174,7 @@ class ViewState:
     serves_fallback: bool = False
     failure: Exception | None = None
     failure_reason: str = ""
-    last_remedy: str = ""
+    last_kind: str = ""
     refusal: ListingRefusal | None = None
     refresh_task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -231,8 +233,9 @@ class ViewState:
         ``known`` may have the ``cause`` and what to do ``next``. The same failure is logged once, and then rarely."""
         self.failure = failure.with_traceback(None)  # its frames hold the credential
         self.failure_reason = "; ".join(steps)
-        remedy = known.get("next", self.failure_reason)  # of one failure the steps may differ each time
-        is_new, self.last_remedy = remedy != self.last_remedy or not self.failures, remedy
+        # Of one failure the steps may differ each time, and what the cause quotes.
+        kind = " ".join((known.get("next", self.failure_reason), *_STATUS.findall(known.get("cause", ""))))
+        is_new, self.last_kind = kind != self.last_kind or not self.failures, kind
         self.refusal = None
         self.failures += 1
         away = isinstance(failure, NoListing) and failure.away

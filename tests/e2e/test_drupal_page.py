@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Final
 
 from tests.authorization.issuer import ForgedIssuer
-from tests.e2e.test_readme import COMMAND, output_of
 from tests.front import front
+from tests.readme_session import COMMAND, output_of
 from tests.services import launch
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "drupal.md").read_text()
@@ -24,7 +25,9 @@ async def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> N
         here = FILES[0].replace(SITE, site.base).replace("user: gateway", "user: editor")
         (tmp_path / "gateway.yaml").write_text(here)
         for command, shown in commands:
-            printed = await output_of("sh", "-c", f"cd {tmp_path} && DRUPAL_PASSWORD=editor {command}")
+            printed = await output_of(
+                "sh", "-c", f"cd {tmp_path} && DRUPAL_PASSWORD=editor {command}", python=sys.executable
+            )
             assert printed.replace(site.base, SITE).replace(f"{tmp_path}/", "").strip() == shown.strip()
     assert '"stdio"' in (tmp_path / "mcp.json").read_text()
     assert '"CLIENT_ID": "mcp_client"' in (tmp_path / "cursor.json").read_text()

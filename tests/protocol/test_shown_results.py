@@ -111,7 +111,7 @@ async def test_a_tool_that_search_calls_and_a_call_with_progress_are_cut_too(
         assert len(answer.messages[-1]["result"]["content"]) == 2
 
 
-@pytest.mark.own_server("no gateway")
+@pytest.mark.own_server("it starts no gateway at all")
 @each(
     ("knob", "said"),
     [

@@ -10,11 +10,10 @@ from tests.services.methods_file import written_and_read
 from tests.services.process import Service
 
 NODE = {
-    "title": "Node",
     "type": "object",
     "properties": {
-        "name": {"title": "Name", "type": "string"},
-        "children": {"title": "Children", "type": "array", "items": {"$ref": "#/$defs/Node"}, "default": []},
+        "name": {"type": "string"},
+        "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}, "default": []},
     },
     "required": ["name"],
     "description": "Recursive model.",
@@ -43,8 +42,8 @@ async def test_summary_description_types_and_required_are_the_services_own(gatew
         "inputSchema": {
             "type": "object",
             "properties": {
-                "a": {"title": "A", "type": "integer"},
-                "b": {"title": "B", "type": "integer", "default": 2},
+                "a": {"type": "integer"},
+                "b": {"type": "integer", "default": 2},
             },
             "required": ["a"],
         },
@@ -62,7 +61,8 @@ async def test_references_are_bundled_into_defs_and_a_recursive_one_stays_recurs
     assert walk["$defs"] == {"Node": NODE}
     cross = tools["cross"]
     assert cross["inputSchema"]["$defs"]["Vector3"]["required"] == ["x", "y"]
-    assert cross["outputSchema"] == cross["inputSchema"]["$defs"]["Vector3"]
+    assert cross["outputSchema"]["required"] == ["x", "y"]
+    assert cross["outputSchema"]["title"] == "Vector3"
     for tool in tools.values():
         assert "components" not in str(tool)
 
