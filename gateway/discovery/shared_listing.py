@@ -134,7 +134,9 @@ class SharedListing:
                 if token:
                     await self._store.release(self._key, token)
                 return kept
-        return await self._list(caller, token)
+        listing = await self._list(caller, token)
+        # Another replica may have listed at the same time: all show what was kept last.
+        return (await self._read_kept() if self._heard.is_set() else None) or listing
 
     async def _ask(self, caller: Caller) -> Listing:
         began, error = time.perf_counter(), ""
