@@ -34,7 +34,7 @@ class Credential(ABC):
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of knobs in its section. Of each group at least one must be set, and not to an empty text."""
     parts: RequestParts | None = None
-    """What each request carries, where it is the same for all callers. Then nothing has to be asked."""
+    """Parts of each request, where they are the same for all callers. Then nothing has to be asked."""
     refuses: ClassVar[tuple[str, ...]] = ("user", "password", "login", "send")
     """Knobs in its section that must not be set."""
 

@@ -29,13 +29,13 @@ from gateway.text import excerpt
 PATIENCE: Final = 3.5
 """Seconds for which a list waits for the first listing of a service, while other services have theirs."""
 _WITH_SUFFIX: Final = replace(NAME_RULES[NameStyle.LLM], longest=NAME_RULES[NameStyle.LLM].longest - 9)
-"""Which names stay whole with a suffix, which is "_" and eight digits."""
+"""Form of the names that stay whole with a suffix, which is "_" and eight digits."""
 _TABLES: Final = 64
 _MAX_SHOWN: Final = 4096
 _MOST_TOLD: Final = 1000
 """Characters of what one service says of itself."""
 _ABSENT: Final = (CatalogUnavailable, Forbidden, RateLimited, Unauthorized)
-"""What a service without a listing for this caller raises."""
+"""Errors of a service that has no listing for this caller."""
 
 
 @dataclass(frozen=True, slots=True)

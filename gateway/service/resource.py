@@ -1,4 +1,4 @@
-"""What a service and a group have in common: one protected resource with its callers, sessions, streams and surfaces.
+"""Build what a service and a group have in common: one protected resource with its callers, sessions, streams and surfaces.
 
 It never changes: for other settings, a reload builds another one. Building sends no request.
 """
@@ -54,7 +54,7 @@ class Resource:
     site: Site
     _search: ToolSearch
     _calls: Problem = Problem()
-    """What is wrong with its calls."""
+    """The problem with its calls, if there is one."""
     _access_type: type[Access] = Access
 
     def __init__(self, settings: ResourceSettings, context: BuildContext) -> None:

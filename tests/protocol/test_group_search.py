@@ -41,6 +41,13 @@ async def test_search_is_as_the_group_says() -> None:
         assert (await it.client().modern("tools/call", {"name": "search_tools"})).fault == (200, -32602)
 
 
+async def test_where_all_tools_are_listed_none_is_called_through_search() -> None:
+    call = {"name": "call_tool", "arguments": {"name": "crm_add", "arguments": TWO_AND_THREE}}
+    async with grouped() as it:
+        assert (await it.client().modern("tools/call", call)).fault == (200, -32602)
+        assert it.backends["crm"].calls("add") == 0
+
+
 async def test_search_of_a_service_does_not_hide_its_tools_from_the_group() -> None:
     async with grouped("services.crm.catalog.search=true") as it:
         assert await it.names() == ["crm_add", "shop_echo"]
