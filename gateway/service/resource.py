@@ -1,4 +1,4 @@
-"""Build what a service and a group have in common: one protected resource with its callers, sessions, streams and surfaces.
+"""Build what services and groups have in common: one protected resource, its callers, sessions, streams and surfaces.
 
 It never changes: for other settings, a reload builds another one. Building sends no request.
 """
