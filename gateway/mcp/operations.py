@@ -183,10 +183,6 @@ class Operations:
             whole.service.missing,
         )
 
-    def searches(self, catalog: Catalog) -> bool:
-        """Return whether tool search stands in place of a catalog."""
-        return self.searched is not None and self.searched(catalog) is not None
-
     def check_stream(self, caller: Caller) -> None:
         """Check that the caller may open one more stream of notifications. Raise
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""

@@ -184,7 +184,7 @@ class ServicePage:
             exchange, "service.html", connect=self._connect(exchange), refusal=refusal, rows=rows,
             total=len(catalog.tools), found=len(tools), words=words, group=group, groups=groups[:60],
             number=number, pages=pages,
-            searches=self.operations.searches(catalog),
+            searches=self.search.replaces(catalog, self.settings.catalog.search),
             left_out=left_out(catalog, self.settings.catalog, self.settings.name) if self._is_local else [],
         )  # fmt: skip
 
