@@ -2,25 +2,30 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathNameError, JSONPathQuery
 from pydantic import JsonValue, PlainSerializer, PlainValidator, Secret, WithJsonSchema
 
 from gateway.settings.knobs import Document, checked, knob, texts_in
 
-
-class _Environment(JSONPathEnvironment):
-    """Leave out ``match`` and ``search``: they backtrack, and a stranger chooses the text."""
-
-    def setup_function_extensions(self) -> None:
-        super().setup_function_extensions()
-        for function in ("match", "search"):
-            del self.function_extensions[function]
+if TYPE_CHECKING:
+    from jsonpath_rfc9535 import JSONPathEnvironment
 
 
-_ENVIRONMENT = _Environment()
+@cache
+def _environment() -> "JSONPathEnvironment":
+    """Return the library's functions without ``match`` and ``search``: they backtrack, and a stranger chooses the text.
+
+    Most services have no path, and the library takes 2 MiB: so it is loaded with the first one, here and below.
+    """
+    from jsonpath_rfc9535 import JSONPathEnvironment  # noqa: PLC0415
+
+    environment = JSONPathEnvironment()
+    for function in ("match", "search"):
+        del environment.function_extensions[function]
+    return environment
 
 
 @dataclass(frozen=True)
@@ -28,18 +33,20 @@ class Path:
     """Hold a compiled expression. Expressions with the same ``text`` are equal."""
 
     text: str
-    _query: JSONPathQuery = field(repr=False, compare=False)
+    _query: Any = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.text
 
     @property
     def leads_to_one(self) -> bool:
-        return self._query.singular_query()
+        return bool(self._query.singular_query())
 
     def find(self, document: Any, most: int) -> list[tuple[str | None, Any]]:
         """Return the first ``most`` selected values, each with its member name, or None for an element of a list.
         Raises :class:`ValueError` for a document that is nested too deeply for the expression."""
+        from jsonpath_rfc9535 import JSONPathError  # noqa: PLC0415
+
         try:
             nodes = list(islice(self._query.finditer(document), most))
         except (JSONPathError, RecursionError):
@@ -62,8 +69,10 @@ def parse_path(value: Any) -> Path:
         return value
     if not isinstance(value, str):
         raise ValueError("must be a JSONPath (RFC 9535) such as $.methods[*]")  # noqa: TRY004, pydantic collects it
+    from jsonpath_rfc9535 import JSONPathError, JSONPathNameError  # noqa: PLC0415
+
     try:
-        return Path(value, _ENVIRONMENT.compile(value))
+        return Path(value, _environment().compile(value))
     except JSONPathNameError as error:
         raise ValueError(f"{error}; match() and search() are not available, use length(), count(), value()") from None
     except (JSONPathError, RecursionError) as error:

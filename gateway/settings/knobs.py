@@ -20,7 +20,9 @@ def knob(default: Any, help: str, **bounds: Any) -> Any:
 class Section(BaseModel):
     """Hold one section, immutable and without unknown keys. Errors quote no values, which may be secret."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True, defer_build=True
+    )
 
     def conflict(self) -> str:
         """Return why these knobs cannot stand together, "" where they can."""

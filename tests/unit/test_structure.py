@@ -66,6 +66,7 @@ WITHIN_FUNCTIONS = {
     ("gateway.telemetry.tracing", "gateway"),
     ("gateway.listing.static", "jsonschema"),
     ("gateway.listing.static", "referencing"),
+    ("gateway.settings.custom", "jsonpath_rfc9535"),
     ("gateway.web.clients", "tomlkit"),
     ("gateway.web.pages", "jinja2"),
 }
