@@ -50,8 +50,8 @@ from tests.bench.versions import machine
 
 _PROFILED: Final = 4
 _KNOWN_PER_SECOND: Final = 2500
-_DECIDING: Final = frozenset(lanes.QUICK)
-"""Lanes that decide something run twice as long, and in more rounds: some peers vary threefold from one to the next."""
+_DECIDING: Final = frozenset(lane for row in TARGETS for lane in row.lanes)
+"""Lanes of a target run twice as long, and in more rounds."""
 _STEADY: Final = 10
 """Seconds of :data:`tests.bench.lanes.STEADY`."""
 _WARM_UPS: Final = 15
