@@ -4,34 +4,22 @@ resource of its own; or the gateway's own (RFC 6749 §4.4), where it knows no us
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, CredentialModes
-from gateway.credentials.grants import (
-    ACCESS_TOKEN_TYPE,
-    Grant,
-    GrantRefused,
-    TokenCache,
-    TokenClient,
-    credential_unavailable,
-)
+from gateway.credentials.grants import ACCESS_TOKEN_TYPE, Grant, TokenCache, TokenClient, credential_unavailable
 from gateway.errors import Unauthorized
 from gateway.model import Caller
 from gateway.settings import ServiceSettings
 
-_OWN_KEY: Final = b"own"  # of the one token that all callers share
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _USABLE_TYPES: Final = (ACCESS_TOKEN_TYPE, "urn:ietf:params:oauth:token-type:jwt")
 
 
-class TokenExchange(Credential):
-    """Send a token that the caller's was exchanged for. ``clock`` is wall-clock seconds."""
-
-    name = "token_exchange"
-    shows = "a token for the backend, exchanged for the caller's (RFC 8693)"
-    per_caller = True
-    needs = (("client_id",), ("client_secret",), ("audience", "resource"))
+class _GrantedToken(Credential):
+    """Send a token that an authorization server grants. ``clock`` is wall-clock seconds."""
 
     def __init__(
         self, tokens: TokenClient, cache: TokenCache | None = None, clock: Callable[[], float] = time.time
@@ -39,6 +27,23 @@ class TokenExchange(Credential):
         super().__init__(tokens)
         self._cache = cache or TokenCache()
         self._clock = clock
+
+    def discard_token(self, caller: Caller) -> None:
+        self._cache.forget(self._key(caller))
+
+    def _key(self, caller: Caller) -> bytes:
+        """Return the key of the token in the cache, the same for all callers unless theirs are exchanged."""
+        own = caller.token.reveal() if self.per_caller and caller.token is not None else ""
+        return hashlib.sha256(own.encode()).digest()
+
+
+class TokenExchange(_GrantedToken):
+    """Send a token that the caller's was exchanged for."""
+
+    name = "token_exchange"
+    shows = "a token for the backend, exchanged for the caller's (RFC 8693)"
+    per_caller = True
+    needs = (("client_id",), ("client_secret",), ("audience", "resource"))
 
     @classmethod
     def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
@@ -55,11 +60,7 @@ class TokenExchange(Credential):
         raw = token.reveal()
         # The cache must not keep a token longer than the one that it was exchanged for.
         remaining = caller.principal.expires - self._clock()
-        return await self._cache.get_parts(_key(raw), lambda: self._exchange(raw), remaining)
-
-    def discard_token(self, caller: Caller) -> None:
-        if (token := caller.token) is not None:
-            self._cache.forget(_key(token.reveal()))
+        return await self._cache.get_parts(self._key(caller), lambda: self._exchange(raw), remaining)
 
     async def _exchange(self, raw: str) -> Grant:
         form = {
@@ -68,30 +69,17 @@ class TokenExchange(Credential):
             "subject_token_type": ACCESS_TOKEN_TYPE,
             "requested_token_type": ACCESS_TOKEN_TYPE,
         }
-        try:
-            grant = await self._tokens.request_token(form)
-        except GrantRefused as error:
-            if str(error) == "invalid_grant":
-                raise Unauthorized("The access token is not valid here", error="invalid_token") from None
-            raise credential_unavailable(f"token exchange: {error}") from None
+        grant = await self._tokens.request_token("token exchange", form)
         if grant.issued_type not in _USABLE_TYPES:
             raise credential_unavailable("token exchange: issued_token_type is neither an access token nor a JWT")
         return grant
 
 
-def _key(raw: str) -> bytes:
-    return hashlib.sha256(raw.encode()).digest()
-
-
-class ClientCredentials(Credential):
+class ClientCredentials(_GrantedToken):
     name = "client_credentials"
     shows = "the gateway's own access token (RFC 6749 §4.4)"
     sends_own_secret = True
     needs = (("client_id",), ("client_secret",))
-
-    def __init__(self, tokens: TokenClient, cache: TokenCache | None = None) -> None:
-        super().__init__(tokens)
-        self._cache = cache or TokenCache()
 
     @classmethod
     def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
@@ -101,13 +89,6 @@ class ClientCredentials(Credential):
             yield f"{where}: must be set with {mode}, since there is no issuer whose metadata have it"
 
     async def request_parts(self, caller: Caller) -> RequestParts:
-        return await self._cache.get_parts(_OWN_KEY, self._fetch_token)
-
-    def discard_token(self, caller: Caller) -> None:
-        self._cache.forget(_OWN_KEY)
-
-    async def _fetch_token(self) -> Grant:
-        try:
-            return await self._tokens.request_token({"grant_type": "client_credentials"})
-        except GrantRefused as error:
-            raise credential_unavailable(f"client credentials: {error}") from None
+        form = {"grant_type": "client_credentials"}
+        request = partial(self._tokens.request_token, "client credentials", form)
+        return await self._cache.get_parts(self._key(caller), request)

@@ -13,7 +13,7 @@ from gateway.auth.oauth_client import OAuthClient
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Transport
 from gateway.concurrency.single_flight import SingleFlight
-from gateway.errors import AuthUnavailable, BackendUnavailable
+from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from gateway.http_client.response import AnswerTooLarge, OutboundError
 from gateway.http_client.session import Outbound
 from gateway.model import MessageForm
@@ -26,10 +26,6 @@ MAX_LIFETIME: Final = 86400.0
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
 
 log = structlog.get_logger()
-
-
-class GrantRefused(Exception):
-    """Raised where the authorization server refuses. The text is its code (RFC 6749 §5.2), else the HTTP status."""
 
 
 class CredentialUnavailable(BackendUnavailable):
@@ -74,9 +70,10 @@ class TokenClient:
         self.backend = backend
         self._client = OAuthClient(outbound, settings, token_endpoint, timeout)
 
-    async def request_token(self, form: Mapping[str, str]) -> Grant:
-        """Return the token that the server issues for a form. Raises :class:`GrantRefused`, ``AuthUnavailable``, and
-        ``BackendUnavailable`` for an unusable answer."""
+    async def request_token(self, grant: str, form: Mapping[str, str]) -> Grant:
+        """Return the token that the server issues for a form, which asks for a ``grant`` of this name. Raises
+        ``Unauthorized`` where it refuses the caller's token in the form, ``AuthUnavailable`` where it does not answer,
+        :class:`CredentialUnavailable` where it refuses the gateway, or its answer is unusable."""
         target = {"audience": self.settings.audience, "resource": self.settings.resource, "scope": self.settings.scope}
         began, failed = time.perf_counter(), "unavailable"
         try:
@@ -95,8 +92,10 @@ class TokenClient:
         if members is None:
             raise credential_unavailable("the token endpoint does not answer with a JSON object")
         if status != 200:
-            error_word = members.get("error")
-            raise GrantRefused(error_word if isinstance(error_word, str) else f"HTTP {status}")
+            code = members.get("error")  # RFC 6749 §5.2
+            if code == "invalid_grant" and "subject_token" in form:
+                raise Unauthorized("The access token is not valid here", error="invalid_token")
+            raise credential_unavailable(f"{grant}: {code if isinstance(code, str) else f'HTTP {status}'}")
         return _grant_of(members)
 
 
