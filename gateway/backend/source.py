@@ -244,7 +244,7 @@ class BackendSource:
         value = await run_in_turns(decode_in_steps(raw.strip(_SPACE)))
         if self._credentials and contains_secret(value, self._credentials):
             log.warning("the listing quotes a credential, which is taken out of it")
-            value = await run_in_turns(redact_in_steps(value, self._credentials))
+            value = await run_in_turns(redact_in_steps(value, partial(redact_text, secrets=self._credentials)))
         return value
 
 
