@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, Final
 
 import structlog
@@ -64,9 +63,12 @@ class SocketTransport(ABC):
         """Send a message. Of a notification the reply is empty."""
         key = "" if outgoing.id is None else str(outgoing.id)
         link: Link | None = None
-        is_sent = False
+        is_sent = has_turn = False
         try:
-            async with asyncio.timeout(timeout), self._turn if outgoing.form.in_order else nullcontext():
+            async with asyncio.timeout(timeout):
+                if outgoing.form.in_order:
+                    await self._turn.acquire()
+                    has_turn = True
                 for _ in range(_MOST_ATTEMPTS):
                     link = self._usable(outgoing, key) or await self._open(outgoing)
                     try:
@@ -82,6 +84,9 @@ class SocketTransport(ABC):
             raise response.DeadlinePassed(f"no complete answer within {timeout:g} s") from None
         except HandshakeRefused as refused:
             return handshake_reply(refused, outgoing.parts)
+        finally:
+            if has_turn:
+                self._turn.release()
 
     @abstractmethod
     async def connect(self, outgoing: Outgoing, link: Link) -> WebSocket | Stream:
@@ -107,7 +112,10 @@ class SocketTransport(ABC):
 
     def _usable(self, outgoing: Outgoing, key: str) -> Link | None:
         """Return a connection with this credential, and without a message of the same id under way."""
-        return next((link for link in self._links if link.is_for(outgoing) and key not in link.waiters), None)
+        for link in self._links:
+            if link.is_for(outgoing) and key not in link.waiters:
+                return link
+        return None
 
     async def _open(self, outgoing: Outgoing) -> Link:
         if self._is_closed:
