@@ -63,7 +63,7 @@ class TokenClient:
         outbound: Outbound,
         settings: Credentials,
         token_endpoint: Callable[[], Awaitable[str]],
-        backend: BackendEndpoint | None = None,
+        backend: BackendEndpoint,
         timeout: float = TIMEOUT,
     ) -> None:
         self.settings = settings

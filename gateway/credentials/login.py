@@ -68,7 +68,7 @@ class LoginCredential(Credential):
         self._login: Login = self._settings.login
         self._send: Send = self._settings.send
         self._clock = clock
-        self._id = 1 if tokens.backend is not None and tokens.backend.form.integer_ids else "login"
+        self._id = 1 if tokens.backend.form.integer_ids else "login"
         self._parts: RequestParts | None = None
         self._logins = 0
         self._found: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
@@ -101,10 +101,11 @@ class LoginCredential(Credential):
             self._found.append(tuple(filter(looks_secret, map(str, found.values()))))  # an id may be any number
             secrets = tuple(text for texts in self._found for text in texts)
             expired = self._login.expired
+            self._logins += not self._tokens.backend.transport.has_documents  # HTTP has no connection of its own
             statuses = _UNAUTHORIZED.union(one for one in expired if isinstance(one, int))
             parts = parts_to_send(
                 self._send, values, known_secrets=secrets, refusing_statuses=statuses, refusing_errors=expired,
-                login=self._number(),
+                login=self._logins,
             )  # fmt: skip
             if not all(map(is_header_value, parts.headers.values())):
                 raise LoginRefused("a value that it gives cannot be sent in a header")
@@ -121,15 +122,8 @@ class LoginCredential(Credential):
         log.info("logged in at the backend", method=self._login.method)
         return parts
 
-    def _number(self) -> int:
-        """Return the number of this login, where it may be one of a connection."""
-        backend = self._tokens.backend
-        self._logins += backend is not None and not backend.transport.has_documents
-        return self._logins
-
     async def _ask(self) -> Reply:
         backend, login = self._tokens.backend, self._login
-        assert backend is not None  # noqa: S101, the service gives it
         given = self._given()
         url = None if login.endpoint is None else same_origin(backend.url, login.endpoint)
         params = None if login.params is None else fill(login.params.get_secret_value(), given)
