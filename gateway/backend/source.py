@@ -144,8 +144,7 @@ class BackendSource:
         is_socket = not self._transport.has_documents
         form = replace(form, in_order=is_socket and self.form.in_order is not False)  # until an answer has an id
         outgoing = Outgoing(id, body, self._parts, self._parts.headers, self.listing_url, form)
-        question = f"{self.listing_url or self.url} {body!r}"
-        reply = await self._ask(question, outgoing)
+        reply = await self._ask(outgoing)
         if isinstance(reply, SourceAnswer):
             return reply, is_socket and (reply.late or reply.ended)
         found, complains = await self._result_in(reply, id, form)
@@ -155,8 +154,7 @@ class BackendSource:
         """GET a JSON document, where that is possible."""
         if not self._transport.has_documents:
             return NOT_ASKED
-        outgoing = Outgoing(None, b"", self._parts, self._parts.headers, url)
-        reply = await self._ask(f"{url} {b''!r}", outgoing)
+        reply = await self._ask(Outgoing(None, b"", self._parts, self._parts.headers, url))
         if isinstance(reply, SourceAnswer):
             return reply
         return replace(await self._document_in(reply), http=reply.http)
@@ -173,7 +171,7 @@ class BackendSource:
         self._answer_hash.append(digest.digest())
         self.size += len(answer)
 
-    async def _ask(self, question: str, outgoing: Outgoing, *, again: bool = True) -> Reply | SourceAnswer:
+    async def _ask(self, outgoing: Outgoing, *, again: bool = True) -> Reply | SourceAnswer:
         """Return the reply, or a summary of why there is none. ``again`` allows one repetition."""
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
@@ -189,7 +187,7 @@ class BackendSource:
             return SourceAnswer(f"no answer within {round(timeout, 1):g} s", away=True, late=True)
         except Interrupted as error:  # a service may close a kept connection just as it is used again
             if again:
-                return await self._ask(question, outgoing, again=False)
+                return await self._ask(outgoing, again=False)
             return SourceAnswer(str(error), away=True, ended=True)
         except OutboundError as error:
             lacking = isinstance(error, NoConnection)
@@ -198,7 +196,7 @@ class BackendSource:
         if not self._reserve(cost):
             return SourceAnswer("its answer was not read, since the gateway holds too much", away=True)
         self._reserved += cost
-        self._add_to_digest(f"{question} {reply.label}", reply.body)
+        self._add_to_digest(f"{outgoing.url or self.url} {outgoing.body!r} {reply.label}", reply.body)
         return reply
 
     async def _result_in(self, reply: Reply, id: str | int, form: MessageForm) -> tuple[SourceAnswer, bool]:
