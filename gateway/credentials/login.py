@@ -101,7 +101,7 @@ class LoginCredential(Credential):
             self._found.append(tuple(filter(looks_secret, map(str, found.values()))))  # an id may be any number
             secrets = tuple(text for texts in self._found for text in texts)
             expired = self._login.expired
-            self._logins += not self._tokens.backend.transport.has_documents  # HTTP has no connection of its own
+            self._logins += not self._tokens.backend.transport.has_documents  # over HTTP no connection keeps it
             statuses = _UNAUTHORIZED.union(one for one in expired if isinstance(one, int))
             parts = parts_to_send(
                 self._send, values, known_secrets=secrets, refusing_statuses=statuses, refusing_errors=expired,
