@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from gateway.backend.framing import Framing
 from gateway.backend.http import HEADERS, HttpTransport
-from gateway.backend.sockets import Link, SocketTransport
+from gateway.backend.sockets import SocketLink, SocketTransport
 from gateway.backend.transport import Outgoing
 from gateway.http_client.choice import open_client
 from gateway.http_client.connecting import Connector, Peer
@@ -46,7 +46,7 @@ class _WebSockets(SocketTransport):
         self._url = backend.url
         self._outbound = Outbound(connections=0, tls=tls, headers=headers, middlewares=(refuse_redirects,))
 
-    async def connect(self, outgoing: Outgoing, link: Link) -> WebSocket:
+    async def connect(self, outgoing: Outgoing, link: SocketLink) -> WebSocket:
         parts = outgoing.parts
         socket = await self._outbound.open_websocket(parts.url(self._url), parts.headers, max_bytes=self.room)
         return WebSocket(socket, link.message_received, link.connection_lost)
@@ -66,7 +66,7 @@ class _Streams(SocketTransport):
         self._peer = Peer(url.hostname or "", url.port or 0, url.scheme == "tls", path)
         self._connector = Connector(tls)
 
-    async def connect(self, outgoing: Outgoing, link: Link) -> Stream:
+    async def connect(self, outgoing: Outgoing, link: SocketLink) -> Stream:
         framing = Framing(outgoing.form.framing)
         feed = framing.reader(self.room).feed
         until = asyncio.get_running_loop().time() + CONNECT_TIMEOUT

@@ -50,8 +50,8 @@ class SocketTransport(ABC):
     def __init__(self, room: int, reserve: Callable[[int], bool]) -> None:
         self.room = room
         self.reserve = reserve
-        self._links: list[Link] = []
-        self._openings: SingleFlight[tuple[Any, ...], Link] = SingleFlight()
+        self._links: list[SocketLink] = []
+        self._openings: SingleFlight[tuple[Any, ...], SocketLink] = SingleFlight()
         self._turn = asyncio.Lock()
         self._is_closed = False
         self.dropped = 0
@@ -62,7 +62,7 @@ class SocketTransport(ABC):
     async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
         """Send a message. Of a notification the reply is empty."""
         key = "" if outgoing.id is None else str(outgoing.id)
-        link: Link | None = None
+        link: SocketLink | None = None
         is_sent = has_turn = False
         try:
             async with asyncio.timeout(timeout):
@@ -89,7 +89,7 @@ class SocketTransport(ABC):
                 self._turn.release()
 
     @abstractmethod
-    async def connect(self, outgoing: Outgoing, link: Link) -> WebSocket | Stream:
+    async def connect(self, outgoing: Outgoing, link: SocketLink) -> WebSocket | Stream:
         """Return a connection for messages like this one, which tells ``link`` what comes. Raises
         :class:`~gateway.http_client.response.ConnectFailed` and
         :class:`~gateway.http_client.response.HandshakeRefused`."""
@@ -100,7 +100,7 @@ class SocketTransport(ABC):
         for link in [*self._links]:
             link.retire(at_once=True)
 
-    def forget(self, link: Link) -> None:
+    def forget(self, link: SocketLink) -> None:
         if link in self._links:
             self._links.remove(link)
 
@@ -110,22 +110,22 @@ class SocketTransport(ABC):
         if self.dropped == 1:
             log.info("the backend sends messages that belong to no call; they are dropped")
 
-    def _usable(self, outgoing: Outgoing, key: str) -> Link | None:
+    def _usable(self, outgoing: Outgoing, key: str) -> SocketLink | None:
         """Return a connection with this credential, and without a message of the same id under way."""
         for link in self._links:
             if link.is_for(outgoing) and key not in link.waiters:
                 return link
         return None
 
-    async def _open(self, outgoing: Outgoing) -> Link:
+    async def _open(self, outgoing: Outgoing) -> SocketLink:
         if self._is_closed:
             raise response.ConnectFailed("the gateway has closed its connections")
         parts, framing = outgoing.parts, outgoing.form.framing
         key = (framing, *sorted(parts.headers.items()), None, *sorted(parts.query.items()))
         return await self._openings.join(key, lambda: self._open_link(outgoing))
 
-    async def _open_link(self, outgoing: Outgoing) -> Link:
-        link = Link(self, outgoing)
+    async def _open_link(self, outgoing: Outgoing) -> SocketLink:
+        link = SocketLink(self, outgoing)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 link.connection = await self.connect(outgoing, link)
@@ -141,7 +141,7 @@ class SocketTransport(ABC):
         return link
 
 
-class Link:
+class SocketLink:
     """Hold one connection, and who waits for what on it. ``waiters`` are by the id of their message."""
 
     connection: WebSocket | Stream
