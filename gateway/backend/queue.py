@@ -191,9 +191,7 @@ class FairQueue:
         except asyncio.CancelledError:
             self._lines.discard(waiter)
             if waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
-                self.free(
-                    waiter.turn.result(), answered=False
-                )  # it came in the same turn of the loop as the cancellation
+                self.free(waiter.turn.result(), answered=False)  # it came in the same turn of the loop
             raise
         finally:
             timer.cancel()
