@@ -20,7 +20,7 @@ from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Outgoing, Reply
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.credentials.contract import Credential, parts_to_send
-from gateway.credentials.grants import TIMEOUT, TokenClient, credential_unavailable
+from gateway.credentials.grants import TIMEOUT, CredentialUnavailable, TokenClient, credential_unavailable
 from gateway.errors import BackendUnavailable
 from gateway.http_client.response import OutboundError
 from gateway.jsonrpc.bounds import echoes_unquoted
@@ -43,14 +43,6 @@ _REMEMBERED: Final = 4  # logins whose values are redacted: a late answer may qu
 _EXCERPT: Final = 200
 
 log = structlog.get_logger()
-
-
-class LoginRefused(Exception):
-    """Raised where the service does not let the gateway in, for the operator. ``busy``: it did not decide."""
-
-    def __init__(self, reason: str, *, busy: bool = False) -> None:
-        super().__init__(reason)
-        self.busy = busy
 
 
 class LoginCredential(Credential):
@@ -108,13 +100,13 @@ class LoginCredential(Credential):
                 login=self._logins,
             )  # fmt: skip
             if not all(map(is_header_value, parts.headers.values())):
-                raise LoginRefused("a value that it gives cannot be sent in a header")
-        except LoginRefused as refusal:
+                raise CredentialUnavailable("a value that it gives cannot be sent in a header")
+        except CredentialUnavailable as refusal:
             if (fault := busy_fault(reply, self._login.method)) is not None:
                 raise fault from None
             if not refusal.busy:
                 self._refused_at = self._clock()
-            reason = excerpt(redact_text(str(refusal), prepare_secrets(self.secrets())), _EXCERPT)
+            reason = excerpt(redact_text(refusal.reason, prepare_secrets(self.secrets())), _EXCERPT)
             raise credential_unavailable(f"login: {reason}", busy=refusal.busy) from None
         except OutboundError as error:
             raise credential_unavailable(f"login: {error}") from error
@@ -142,7 +134,7 @@ def _sent_at_login(send: Send, given: Mapping[str, Any]) -> Send:
 
 def _values_in(reply: Reply, login: Login, id: str | int) -> dict[str, str | int]:
     """Return the values that ``login.find`` names, whatever the status: Transmission gives its id with a 409. Raises
-    :class:`LoginRefused` where one is missing, or is neither a text nor an integer."""
+    :class:`CredentialUnavailable` where one is missing, or is neither a text nor an integer."""
     result, reason = _result_of(reply, id)
     headers = {} if reply.http is None else reply.http.headers
     document = {
@@ -156,9 +148,9 @@ def _values_in(reply: Reply, login: Login, id: str | int) -> dict[str, str | int
         try:
             value = path.first(document)
         except ValueError as error:
-            raise LoginRefused(str(error)) from None
+            raise CredentialUnavailable(str(error)) from None
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "" or len(str(value)) > MAX_VALUE:
-            raise LoginRefused(
+            raise CredentialUnavailable(
                 f"{reply.label}{reason}; no text or integer at {path}, which find.{name} needs",
                 busy=not reason and reply.cannot_serve,
             )
