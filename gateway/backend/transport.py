@@ -14,16 +14,13 @@ Queue, breaker, deadlines, resends, redaction and records know no more than this
 
 from collections.abc import Mapping
 from enum import Enum
-from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.backend.request_parts import RequestParts
+from gateway.backend.request_parts import NOTHING, RequestParts
 from gateway.errors import ToolFault
 from gateway.model import HttpFacts, MessageForm, SourceAnswer
-
-NO_HEADERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Outgoing(Struct, eq=False, gc=False):
@@ -35,7 +32,7 @@ class Outgoing(Struct, eq=False, gc=False):
     id: str | int | None
     body: bytes
     parts: RequestParts
-    headers: Mapping[str, str] = NO_HEADERS
+    headers: Mapping[str, str] = NOTHING
     url: str | None = None
     form: MessageForm = MessageForm()
     """The form of the body, which says how messages are told apart on a stream."""
