@@ -38,7 +38,7 @@ class Stand:
         await settle()
 
     async def free(self, caller: Hashable, tool: Hashable, *, answered: bool = True) -> None:
-        self.slots[caller, tool].pop().free(answered=answered)
+        self.queue.free(self.slots[caller, tool].pop(), answered=answered)
         await settle()
 
     async def leave(self) -> None:

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -11,7 +10,6 @@ from cachetools import LRUCache
 
 from gateway.backend.breaker import INTERVAL, Breaker
 from gateway.backend.queue import LISTING, FairQueue, NoTurn
-from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.backend.transport import Outgoing, Reply, Transport
 from gateway.http_client.response import DeadlinePassed, OutboundError, UnusableAnswer
@@ -36,6 +34,8 @@ class BackendGate:
         self.queue = FairQueue(connections, clock)
         self.breaker = Breaker(self.queue.answered_at, clock)
         self.resends = ResendBudget(clock)
+        self.late: LRUCache[str, None] = LRUCache(_MOST_LATE)
+        """Callers whose listing timed out last time."""
 
 
 class CallAdmission:
@@ -95,32 +95,30 @@ class CallAdmission:
                 self._breaker.succeed(tool)
             return reply
         finally:
-            slot.free(answered=answered)
+            self._queue.free(slot, answered=answered)
 
 
 class ListingAdmission:
-    """Send the questions of listings, each in its caller's turn. An open breaker does not hold them back: it must not
-    hide a listing."""
+    """Send the questions of one caller's listings, each in its turn. An open breaker does not hold them back: it must
+    not hide a listing."""
 
-    def __init__(self, transport: Transport, gate: BackendGate) -> None:
-        self.transport = transport
+    def __init__(self, transport: Transport, gate: BackendGate, caller: str) -> None:
+        self.has_documents = transport.has_documents
+        self._transport = transport
         self._queue = gate.queue
         self._breaker = gate.breaker
-        self._late: LRUCache[str, None] = LRUCache(_MOST_LATE)
+        self._late = gate.late
+        self._caller = caller
 
-    def of(self, caller: str) -> Transport:
-        """Return the transport for the listings of one caller."""
-        return _ListingTransport(self, caller)
-
-    async def exchange(self, caller: str, send: Callable[[float], Awaitable[Reply]], timeout: float) -> Reply:
-        """Return the reply that ``send`` gets, within ``timeout`` seconds including the wait for a turn. Raise
-        :class:`OutboundError`."""
-        deadline = time.monotonic() + timeout
+    async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
+        """Ask one question, within ``timeout`` seconds including the wait for a turn. Raise :class:`OutboundError`."""
+        caller, deadline = self._caller, time.monotonic() + timeout
         patience = min(timeout, SHORT) if caller in self._late and self._queue.listing_waits else timeout
         slot = await self._queue.take(caller, LISTING, timeout)
         answered = False
         try:
-            reply = await self._ask(send, min(patience, max(_LEAST_TIMEOUT, deadline - time.monotonic())))
+            left = min(patience, max(_LEAST_TIMEOUT, deadline - time.monotonic()))
+            reply = await self._ask(outgoing, left, max_bytes)
         except OutboundError as error:
             if isinstance(error, UnusableAnswer):
                 answered = True
@@ -136,52 +134,30 @@ class ListingAdmission:
             self._breaker.succeed()
             return reply
         finally:
-            slot.free(answered=answered)
+            self._queue.free(slot, answered=answered)
 
-    async def _ask(self, send: Callable[[float], Awaitable[Reply]], timeout: float) -> Reply:
-        """Ask once; while the breaker is open, ask again each second, also before the last question has ended. The
-        connection of an earlier question may be dead although the service is back. The first answer counts. Without
-        one, the end of the first question counts."""
+    async def _ask(self, outgoing: Outgoing, timeout: float, max_bytes: int) -> Reply:
+        """Ask once; while the breaker is open, ask again where nothing has ended for a second. The connection of an
+        earlier question may be dead although the service is back. The first answer counts. Without one, the end of the
+        first question counts."""
+        send = partial(self._transport.send, outgoing, max_bytes=max_bytes)
         if not self._breaker.is_open:
-            return await send(timeout)
+            return await send(timeout=timeout)
         deadline = time.monotonic() + timeout
-        first = asyncio.ensure_future(send(timeout))
+        first = asyncio.create_task(send(timeout=timeout))
         attempts = {first}
-        tick = asyncio.create_task(asyncio.sleep(INTERVAL))
         try:
             while not first.done():
-                await asyncio.wait({*attempts, tick}, return_when=asyncio.FIRST_COMPLETED)
-                ended = {attempt for attempt in attempts if attempt.done()}
+                ended, _ = await asyncio.wait(attempts, timeout=INTERVAL, return_when=asyncio.FIRST_COMPLETED)
                 for attempt in ended - {first}:
                     if attempt.exception() is None:
                         return attempt.result()
                 attempts -= ended
-                if tick.done():
-                    attempts.add(asyncio.ensure_future(send(max(_LEAST_TIMEOUT, deadline - time.monotonic()))))
-                    tick = asyncio.create_task(asyncio.sleep(INTERVAL))
+                if not ended:
+                    left = max(_LEAST_TIMEOUT, deadline - time.monotonic())
+                    attempts.add(asyncio.create_task(send(timeout=left)))
             return first.result()
         finally:
-            tick.cancel()
             for attempt in attempts:
                 attempt.cancel()
-            await asyncio.gather(tick, *attempts, return_exceptions=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _ListingTransport:
-    """Implement :class:`~gateway.backend.transport.Transport` for the listings of one caller."""
-
-    admission: ListingAdmission
-    caller: str
-
-    @property
-    def has_documents(self) -> bool:
-        return self.admission.transport.has_documents
-
-    async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
-        send = partial(self.admission.transport.send, outgoing, max_bytes=max_bytes)
-        return await self.admission.exchange(self.caller, lambda left: send(timeout=left), timeout)
-
-    async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
-        get = partial(self.admission.transport.get_document, url, parts, max_bytes=max_bytes)
-        return await self.admission.exchange(self.caller, lambda left: get(timeout=left), timeout)
+            await asyncio.gather(*attempts, return_exceptions=True)

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from gateway.backend.framing import Framing
 from gateway.backend.http import HEADERS, HttpTransport
-from gateway.backend.sockets import OnEnd, OnMessage, SocketConnection, SocketTransport
+from gateway.backend.sockets import SocketLink, SocketTransport
 from gateway.backend.transport import Outgoing
 from gateway.http_client.choice import open_client
 from gateway.http_client.connecting import Connector, Peer
@@ -18,7 +18,6 @@ from gateway.http_client.streams import Stream
 from gateway.http_client.tls import TlsFiles
 from gateway.http_client.websocket import WebSocket, refuse_redirects
 from gateway.settings import ServiceSettings
-from gateway.settings.backend import Backend
 
 _ROOM: Final = 4
 """Size of the largest message on a socket, as a multiple of the largest answer: a larger one ends the connection, and
@@ -30,49 +29,50 @@ def open_transport(
 ) -> HttpTransport | SocketTransport:
     """Return the transport to a service, which opens no connection yet. ``reserve`` counts memory for what is read;
     with ``digest`` the HTTP client answers challenges."""
-    backend = settings.backend
-    if backend.wire != "http":
-        dialer = _WebSocketDialer(settings, tls) if backend.wire == "websocket" else _StreamDialer(backend, tls)
-        return SocketTransport(dialer, room=_ROOM * backend.max_response, reserve=reserve)
-    return HttpTransport(open_client(settings, tls, HEADERS, reserve, digest=digest), backend.target)
+    wire = settings.backend.wire
+    if wire == "http":
+        return HttpTransport(open_client(settings, tls, HEADERS, reserve, digest=digest), settings.backend.target)
+    return (_WebSockets if wire == "websocket" else _Streams)(settings, tls, reserve)
 
 
-class _WebSocketDialer:
-    """Open WebSockets. Their handshake carries the headers and the query of a credential."""
+class _WebSockets(SocketTransport):
+    """Send messages over WebSockets. Their handshake carries the headers and the query of a credential."""
 
-    def __init__(self, settings: ServiceSettings, tls: TlsFiles) -> None:
+    def __init__(self, settings: ServiceSettings, tls: TlsFiles, reserve: Callable[[int], bool]) -> None:
         backend = settings.backend
+        super().__init__(_ROOM * backend.max_response, reserve)
         fixed = {name: value.get_secret_value() for name, value in backend.headers.items()}
         headers = {"User-Agent": HEADERS["User-Agent"], **fixed}
         self._url = backend.url
-        self._max_bytes = _ROOM * backend.max_response
         self._outbound = Outbound(connections=0, tls=tls, headers=headers, middlewares=(refuse_redirects,))
 
-    async def connect(self, outgoing: Outgoing, on_message: OnMessage, on_end: OnEnd) -> SocketConnection:
+    async def connect(self, outgoing: Outgoing, link: SocketLink) -> WebSocket:
         parts = outgoing.parts
-        socket = await self._outbound.open_websocket(parts.url(self._url), parts.headers, max_bytes=self._max_bytes)
-        return WebSocket(socket, on_message, on_end)
+        socket = await self._outbound.open_websocket(parts.url(self._url), parts.headers, max_bytes=self.room)
+        return WebSocket(socket, link.message_received, link.connection_lost)
 
     async def close(self) -> None:
+        await super().close()
         await self._outbound.close()
 
 
-class _StreamDialer:
-    """Open streams over TCP, TLS, or to a Unix socket."""
+class _Streams(SocketTransport):
+    """Send messages over TCP, TLS, or a Unix socket."""
 
-    def __init__(self, backend: Backend, tls: TlsFiles) -> None:
-        scheme, url = urlsplit(backend.url).scheme, urlsplit(backend.url)
-        path = unquote(url.path) if scheme == "unix" else None
-        self._peer = Peer(url.hostname or "", url.port or 0, scheme == "tls", path)
+    def __init__(self, settings: ServiceSettings, tls: TlsFiles, reserve: Callable[[int], bool]) -> None:
+        super().__init__(_ROOM * settings.backend.max_response, reserve)
+        url = urlsplit(settings.backend.url)
+        path = unquote(url.path) if url.scheme == "unix" else None
+        self._peer = Peer(url.hostname or "", url.port or 0, url.scheme == "tls", path)
         self._connector = Connector(tls)
-        self._max_bytes = _ROOM * backend.max_response
 
-    async def connect(self, outgoing: Outgoing, on_message: OnMessage, on_end: OnEnd) -> SocketConnection:
+    async def connect(self, outgoing: Outgoing, link: SocketLink) -> Stream:
         framing = Framing(outgoing.form.framing)
-        feed = framing.reader(self._max_bytes).feed
+        feed = framing.reader(self.room).feed
         until = asyncio.get_running_loop().time() + CONNECT_TIMEOUT
-        make = partial(Stream, framing.wrap, feed, on_message, on_end)
+        make = partial(Stream, framing.wrap, feed, link.message_received, link.connection_lost)
         return await self._connector.connect(self._peer, make, until)
 
     async def close(self) -> None:
+        await super().close()
         await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop

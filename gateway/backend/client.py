@@ -16,6 +16,7 @@ import structlog
 from gateway import errors, jsonrpc
 from gateway.backend.admission import CallAdmission
 from gateway.backend.breaker import INTERVAL, CircuitOpen
+from gateway.backend.params import ParamsValue
 from gateway.backend.queue import NoTurn, QueueFull
 from gateway.backend.redaction import ErrorRedactor, redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
@@ -25,7 +26,7 @@ from gateway.http_client import response
 from gateway.http_client.response import OutboundError
 from gateway.jsonrpc.bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
 from gateway.jsonrpc.response import ResponseError, parse_large_response, parse_response
-from gateway.model import NO_RESULT, MessageForm, Version
+from gateway.model import NO_RESULT, Binding, Version
 from gateway.telemetry import tracing
 from gateway.telemetry.record import RECORD, REQUEST_ID
 
@@ -94,15 +95,12 @@ class BackendClient:
 
     async def call_method(
         self,
-        method: str,
-        params: dict[str, Any] | list[Any] | None,
-        *,
+        binding: Binding,
+        params: ParamsValue,
         attempts: Attempts,
         parts: RequestParts,
-        endpoint: str | None = None,
-        form: MessageForm,
-        is_notification: bool = False,
-        as_written: bool = False,
+        *,
+        as_written: bool,
     ) -> Any:
         """Return the ``result`` of a call; with ``as_written`` a large one may come as :data:`~gateway.jsonrpc.Raw`.
         Return :data:`NO_RESULT` for a notification, also where the service responds to it. Raises
@@ -110,20 +108,21 @@ class BackendClient:
         :class:`~gateway.errors.BackendUnauthorized` for a status by which the backend refuses the credential, whatever
         the body says."""
         # Some services echo an integer id as a string or null; a short string comes back as it went.
-        id = None if is_notification else next(self._ids) if form.integer_ids else f"c{next(self._ids)}"
+        number = None if binding.notification else next(self._ids)
+        id = number if number is None or binding.form.integer_ids else f"c{number}"
         while True:
-            outgoing = self._outgoing(id, method, params, parts, endpoint, form)
+            outgoing = self._outgoing(id, binding, params, parts)
             try:
                 reply = await self._admission.send(outgoing, attempts, max_bytes=self._max_bytes)
                 break
             except OutboundError as error:
-                self._check_repeat(error, method, attempts)
+                self._check_repeat(error, binding.method, attempts)
             await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
         if reply.refused is not None and reply.refused is Refusal.CREDENTIAL:
             _record().note_failure(errors.BackendUnauthorized.slug)
             raise errors.BackendUnauthorized(_REFUSED)
         try:
-            result = self._read(reply, id, method, parts, form.version, as_written and len(reply.body) > SMALL)
+            result = self._read(reply, id, binding, parts, as_written=as_written and len(reply.body) > SMALL)
         except errors.ToolFault as fault:
             _record().note_failure(fault.slug)
             raise
@@ -131,21 +130,14 @@ class BackendClient:
         forms = self._secrets_in_results
         if not parts.callers_own:  # callers may see their own token
             forms += parts.secrets_in_results() if parts.written_secrets is None else parts.written_secrets
-        if forms and _contains_any(reply.body, forms):
+        if forms and any(form in reply.body for form in forms):
             return await self._redacted(result, reply.body, parts)
         return result
 
-    def _outgoing(
-        self,
-        id: str | int | None,
-        method: str,
-        params: dict[str, Any] | list[Any] | None,
-        parts: RequestParts,
-        endpoint: str | None,
-        form: MessageForm,
-    ) -> Outgoing:
+    def _outgoing(self, id: str | int | None, binding: Binding, params: ParamsValue, parts: RequestParts) -> Outgoing:
         """Return the message of a call."""
-        url = None if endpoint is None else same_origin(self.url, endpoint)
+        method, form = binding.method, binding.form
+        url = None if binding.endpoint is None else same_origin(self.url, binding.endpoint)
         record = _record()
         headers = {REQUEST_ID: record.request_id} if record.request_id else {}
         if (traces := tracing.active) is not None:
@@ -179,16 +171,17 @@ class BackendClient:
         if not isinstance(error, CircuitOpen):  # which is logged when it opens
             log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug, again=again)
         if not again:
-            raise kind(message.format(error), retry_after=_retry_unsent(error)) from error
+            seconds = math.ceil(INTERVAL) if isinstance(error, CircuitOpen) else _RETRY_UNSENT
+            retry_after = None if error.sent or kind is not errors.BackendBusy else seconds
+            raise kind(message.format(error), retry_after=retry_after) from error
 
     def _read(
-        self, reply: Reply, id: str | int | None, method: str, parts: RequestParts, version: Version, as_written: bool
+        self, reply: Reply, id: str | int | None, binding: Binding, parts: RequestParts, *, as_written: bool
     ) -> Any:
         """Return the result in an answer, :data:`NO_RESULT` for a notification, which has no ``id``."""
-        if id is None and reply.is_success and not reply.body.strip():
-            return NO_RESULT
+        method = binding.method
         try:
-            bare = version is _ONE and reply.is_success and id is not None
+            bare = binding.form.version is _ONE and reply.is_success and id is not None
             if len(reply.body) > UNSCANNED:
                 _take_memory(len(reply.body), is_text=True)
             if as_written:
@@ -244,17 +237,6 @@ def _take_memory(size: int, *, is_text: bool = False) -> None:
     if not _record().memory.take(size, is_text=is_text):
         kind, message = _FAULTS[response.NoRoom]
         raise kind(message)
-
-
-def _contains_any(body: bytes, forms: tuple[bytes, ...]) -> bool:
-    return any(form in body for form in forms)
-
-
-def _retry_unsent(error: OutboundError) -> int | None:
-    """Seconds after which to repeat what was not sent."""
-    if isinstance(error, CircuitOpen):
-        return math.ceil(INTERVAL)
-    return _RETRY_UNSENT if isinstance(error, response.NoConnection | response.NoRoomToSend | QueueFull) else None
 
 
 def busy_fault(reply: Reply, method: str) -> errors.BackendBusy | None:

@@ -125,20 +125,14 @@ class HttpTransport:
         return f"<HttpTransport through {self._client!r}>"
 
     async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> HttpReply:
-        """Send a message as the body of a POST."""
-        parts, url = outgoing.parts, outgoing.url or self._url
+        """Send a message as the body of a POST, or GET a document."""
+        parts, url, body = outgoing.parts, outgoing.url or self._url, outgoing.body
         if parts.query:
             url = parts.url(url)
         answer = await self._client.request(
-            "POST", url, outgoing.body, outgoing.headers, timeout=timeout, max_bytes=max_bytes
+            "POST" if body else "GET", url, body, outgoing.headers, timeout=timeout, max_bytes=max_bytes
         )
         return HttpReply(answer.body, None if answer.status == 200 else _refusal(answer.status, parts), answer=answer)
-
-    async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> HttpReply:
-        answer = await self._client.request(
-            "GET", parts.url(url), b"", parts.headers, timeout=timeout, max_bytes=max_bytes
-        )
-        return HttpReply(answer.body, _refusal(answer.status, parts), answer=answer)
 
     async def close(self) -> None:
         await self._client.close()

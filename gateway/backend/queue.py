@@ -51,17 +51,12 @@ class QueueFull(OutboundError):
 
 
 class Slot(Struct, eq=False):
-    """Hold the right to one exchange. Call :meth:`free` once."""
+    """Hold the right to one exchange."""
 
-    queue: FairQueue
     caller: Hashable
     tool: Hashable
     is_for_listing: bool
     """True for one of the slots that are kept for listings."""
-
-    def free(self, *, answered: bool) -> None:
-        """Give the slot to the next that waits. ``answered`` says whether the service answered the exchange."""
-        self.queue._free(self, answered)
 
 
 class _Waiter(Struct, eq=False):
@@ -72,24 +67,17 @@ class _Waiter(Struct, eq=False):
 
 class _Lines:
     """Hold those that wait: a line for each caller and tool. Callers stand in the order of their turns, and so do the
-    tools of each caller."""
+    tools of each caller. ``lengths`` and ``tools`` say how many wait of each caller, and for each tool."""
 
     def __init__(self) -> None:
         self.lengths: Counter[Hashable] = Counter()
-        self._tools: Counter[Hashable] = Counter()
-        self._callers: dict[Hashable, dict[Hashable, deque[_Waiter]]] = {}
+        self.tools: Counter[Hashable] = Counter()
+        self.callers: dict[Hashable, dict[Hashable, deque[_Waiter]]] = {}
         self.total = 0
-
-    def concerns(self, caller: Hashable, tool: Hashable) -> bool:
-        """Return whether this caller waits, or anyone for this tool."""
-        return caller in self._callers or tool in self._tools
-
-    def waits_for(self, tool: Hashable) -> bool:
-        return tool in self._tools
 
     def add(self, waiter: _Waiter) -> None:
         """Add a waiter at the end of its line."""
-        self._callers.setdefault(waiter.caller, {}).setdefault(waiter.tool, deque()).append(waiter)
+        self.callers.setdefault(waiter.caller, {}).setdefault(waiter.tool, deque()).append(waiter)
         self._count(waiter, 1)
 
     def pop_next(
@@ -98,36 +86,27 @@ class _Lines:
         """Remove and return the first waiter whose tool ``has_room`` and that ``may_go``. Its caller and tool are then
         the last in the order."""
         # Each tool is looked at once: thousands may wait for one that hangs.
-        open_tools = {tool for tool in self._tools if has_room(tool)}
+        open_tools = {tool for tool in self.tools if has_room(tool)}
         if not open_tools:
             return None
-        for caller, tools in self._callers.items():
-            for tool in tools:
+        for caller, tools in self.callers.items():
+            for tool, line in tools.items():
                 if tool in open_tools and may_go(caller, tool):
-                    return self._pop(caller, tool)
+                    self.callers[caller] = self.callers.pop(caller)
+                    tools[tool] = tools.pop(tool)
+                    waiter = line[0]
+                    self.discard(waiter)
+                    return waiter
         return None
 
-    def _pop(self, caller: Hashable, tool: Hashable) -> _Waiter:
-        tools = self._callers.pop(caller)
-        line = tools.pop(tool)
-        waiter = line.popleft()
-        if line:
-            tools[tool] = line
-        if tools:
-            self._callers[caller] = tools
-        self._count(waiter, -1)
-        return waiter
-
-    def pop_last_of_longest(self) -> _Waiter:
-        """Remove and return the last waiter in the longest line of the caller with the most waiters."""
+    def last_of_longest(self) -> _Waiter:
+        """Return the last waiter in the longest line of the caller with the most waiters."""
         caller = max(self.lengths, key=self.lengths.__getitem__)
-        waiter = max(self._callers[caller].values(), key=len)[-1]
-        self.discard(waiter)
-        return waiter
+        return max(self.callers[caller].values(), key=len)[-1]
 
     def discard(self, waiter: _Waiter) -> None:
         """Remove a waiter, if it is still there."""
-        tools = self._callers.get(waiter.caller, {})
+        tools = self.callers.get(waiter.caller, {})
         line = tools.get(waiter.tool)
         if line is None or waiter not in line:
             return
@@ -135,12 +114,12 @@ class _Lines:
         if not line:
             del tools[waiter.tool]
         if not tools:
-            del self._callers[waiter.caller]
+            del self.callers[waiter.caller]
         self._count(waiter, -1)
 
     def _count(self, waiter: _Waiter, change: int) -> None:
         self.total += change
-        for counter, key in ((self.lengths, waiter.caller), (self._tools, waiter.tool)):
+        for counter, key in ((self.lengths, waiter.caller), (self.tools, waiter.tool)):
             counter[key] += change
             if not counter[key]:
                 del counter[key]
@@ -186,7 +165,7 @@ class FairQueue:
     @property
     def listing_waits(self) -> bool:
         """Return whether a listing waits for its turn."""
-        return self._lines.waits_for(LISTING)
+        return LISTING in self._lines.tools
 
     def answered_at(self, tool: Hashable = None) -> float:
         """Return when the service last answered a call of ``tool``; without one, when it last answered anything. It is
@@ -212,7 +191,7 @@ class FairQueue:
         except asyncio.CancelledError:
             self._lines.discard(waiter)
             if waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
-                waiter.turn.result().free(answered=False)  # it came in the same turn of the loop as the cancellation
+                self.free(waiter.turn.result(), answered=False)  # it came in the same turn of the loop
             raise
         finally:
             timer.cancel()
@@ -233,7 +212,7 @@ class FairQueue:
                 held.append(tool)
             self._free_slots -= 1
             self._by_tool[tool] = of_tool + 1
-            return Slot(self, caller, tool, False)
+            return Slot(caller, tool, False)
         return self._grant(caller, tool) if self._may_go(caller, tool) else None
 
     def _may_go(self, caller: Hashable, tool: Hashable) -> bool:
@@ -259,8 +238,7 @@ class FairQueue:
         return self._free_slots > 0 and held < self.two_thirds and tool is not LISTING and self._is_lively(tool)
 
     def _is_lively(self, tool: Hashable) -> bool:
-        answered = self._answered_at.get(tool)
-        return answered is not None and self._clock() - answered < LIVELY
+        return self._clock() - self.answered_at(tool) < LIVELY
 
     def _grant(self, caller: Hashable, tool: Hashable) -> Slot:
         kept = tool is LISTING and self._may_keep(caller)
@@ -270,9 +248,10 @@ class FairQueue:
             self._free_slots -= 1
             self._tools_by_caller.setdefault(caller, []).append(tool)
             self._by_tool[tool] = self._by_tool.get(tool, 0) + 1
-        return Slot(self, caller, tool, kept)
+        return Slot(caller, tool, kept)
 
-    def _free(self, slot: Slot, answered: bool) -> None:
+    def free(self, slot: Slot, *, answered: bool) -> None:
+        """Give a slot to the next that waits, once. ``answered`` says whether the service answered the exchange."""
         caller, tool = slot.caller, slot.tool
         if slot.is_for_listing:
             self._listing.remove(caller)
@@ -296,7 +275,8 @@ class FairQueue:
         if is_news and self.listing_waits:
             asyncio.get_running_loop().call_later(_LIVELY_OVER, self._serve)
         # While slots were left, only its own caller or tool held up a waiter. So others need no look.
-        if self._free_slots <= 1 or slot.is_for_listing or self._lines.concerns(caller, tool):
+        lines = self._lines
+        if self._free_slots <= 1 or slot.is_for_listing or caller in lines.callers or tool in lines.tools:
             self._serve()
 
     def _serve(self) -> None:
@@ -310,7 +290,7 @@ class FairQueue:
         lengths = self._lines.lengths
         if max(lengths.values()) <= lengths[caller] + 1:
             raise QueueFull("too many calls wait")
-        self._refuse(self._lines.pop_last_of_longest(), QueueFull("too many calls wait"))
+        self._refuse(self._lines.last_of_longest(), QueueFull("too many calls wait"))
 
     def _refuse(self, waiter: _Waiter, why: OutboundError) -> None:
         self._lines.discard(waiter)

@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote_plus
 
 from gateway import jsonrpc
-from gateway.concurrency.turns import run_in_turns
+from gateway.concurrency.turns import run_at_once, run_in_turns
 from gateway.errors import ServiceError
 from gateway.jsonrpc.response import ResponseError
 from gateway.text import printable, truncate
@@ -49,7 +50,8 @@ def written_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
 
 async def redact_result(value: Any, secrets: Iterable[str]) -> Any:
     """Return the value of a call's result without the secrets that look like ones."""
-    return await run_in_turns(redact_in_steps(value, prepare_secrets([*filter(looks_secret, secrets)])))
+    known = prepare_secrets([*filter(looks_secret, secrets)])
+    return await run_in_turns(redact_in_steps(value, partial(redact_text, secrets=known)))
 
 
 def redact_text(text: str, secrets: Sequence[str]) -> str:
@@ -82,9 +84,9 @@ def contains_secret(value: Any, secrets: Sequence[str]) -> bool:
         return True  # not encodable, so the slow way has to find out
 
 
-def redact_in_steps(value: Any, secrets: Sequence[str]) -> Generator[None, None, Any]:
-    """Return the value without the secrets, in texts and in member names. Change it in place, and yield after each
-    thousand nodes, so that a large listing does not hold the loop."""
+def redact_in_steps(value: Any, redact: Callable[[str], str]) -> Generator[None, None, Any]:
+    """Return the value with its texts and member names redacted. Change it in place, and yield after each thousand
+    nodes, so that a large listing does not hold the loop."""
     whole = [value]
     waiting: list[Any] = [whole]
     nodes = 0
@@ -94,8 +96,8 @@ def redact_in_steps(value: Any, secrets: Sequence[str]) -> Generator[None, None,
         if isinstance(container, dict):
             container.clear()
         for key, child in items:
-            name = redact_text(key, secrets) if isinstance(key, str) else key
-            container[name] = redact_text(child, secrets) if isinstance(child, str) else child
+            name = redact(key) if isinstance(key, str) else key
+            container[name] = redact(child) if isinstance(child, str) else child
             if isinstance(child, dict | list):
                 waiting.append(child)
         nodes += len(items)
@@ -162,19 +164,10 @@ class ErrorRedactor:
     def _redact_data(self, data: Any, credential: Sequence[str]) -> Any:
         raw = jsonrpc.encode(data)
         if len(raw) <= MAX_BYTES:
-            cleaned = self._redact_each(data, credential)
+            cleaned = run_at_once(redact_in_steps(data, partial(self.redact, credential=credential)))
             if len(jsonrpc.encode(cleaned)) <= MAX_BYTES:  # a replacement may be longer than what it replaces
                 return cleaned
         return truncate(self.redact(data if isinstance(data, str) else raw.decode(), credential), MAX_BYTES)
-
-    def _redact_each(self, value: Any, credential: Sequence[str]) -> Any:
-        if isinstance(value, str):
-            return self.redact(value, credential)
-        if isinstance(value, list):
-            return [self._redact_each(item, credential) for item in value]
-        if isinstance(value, dict):
-            return {self.redact(key, credential): self._redact_each(child, credential) for key, child in value.items()}
-        return value
 
     def redact(self, text: str, credential: Sequence[str] = ()) -> str:
         """Return the text without stack traces, secrets, addresses, class names and file paths."""

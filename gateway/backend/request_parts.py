@@ -11,7 +11,7 @@ from gateway.backend.redaction import looks_secret, secrets_in_headers, written_
 from gateway.jsonrpc.response import ResponseError
 from gateway.settings.knobs import texts_in
 
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _UNAUTHORIZED: Final = frozenset((401,))
 
 
@@ -25,11 +25,11 @@ class RequestParts(Struct, eq=False):
     login that gave them, where that belongs to the connection: another one may give the same parts.
     """
 
-    headers: Mapping[str, str] = _NOTHING
-    query: Mapping[str, str] = _NOTHING
-    message: Mapping[str, Any] = _NOTHING
+    headers: Mapping[str, str] = NOTHING
+    query: Mapping[str, str] = NOTHING
+    message: Mapping[str, Any] = NOTHING
     params: tuple[Any, ...] = ()
-    arguments: Mapping[str, Any] = _NOTHING
+    arguments: Mapping[str, Any] = NOTHING
     known_secrets: tuple[str, ...] = ()
     refusing_statuses: frozenset[int] = _UNAUTHORIZED
     refusing_errors: tuple[int | str, ...] = ()

@@ -29,6 +29,7 @@ SHARE: Final = 0.1
 LEAST: Final = 10
 """Calls that may be sent again within :data:`WINDOW`, however few calls there are."""
 _SLOT: Final = 1.0
+_CALLS, _AGAIN = 1, 2
 _AT_ONCE: Final = 0.001
 """Seconds that count as none. A call that did not wait then has a round time-out, for which the transport has an object
 already."""
@@ -53,31 +54,24 @@ class ResendBudget:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._latest: list[float] = [-math.inf, 0, 0]
-        """Counts of the last second with a call: when it began, calls, calls sent again."""
-        self._counts: deque[list[float]] = deque(maxlen=round(WINDOW / _SLOT))
+        self._counts: deque[list[float]] = deque(([-math.inf, 0, 0],), maxlen=round(WINDOW / _SLOT))
+        """Of each second with a call: when it began, calls, calls sent again."""
 
-    def count_call(self, now: float) -> None:
-        if now - self._latest[0] >= _SLOT:
-            self._begin_count(now)
-        self._latest[1] += 1
+    def count(self, now: float, part: int = _CALLS) -> None:
+        """Count a call, or one that is sent again."""
+        if now - self._counts[-1][0] >= _SLOT:
+            self._counts.append([now, 0, 0])
+        self._counts[-1][part] += 1
 
     def spend(self) -> bool:
         """Take one resend. Return False where none is left."""
         now = self._clock()
-        if now - self._latest[0] >= _SLOT:
-            self._begin_count(now)
-        while now - self._counts[0][0] >= WINDOW:
-            self._counts.popleft()
-        calls, again = sum(count[1] for count in self._counts), sum(count[2] for count in self._counts)
+        recent = [count for count in self._counts if now - count[0] < WINDOW]
+        calls, again = sum(count[_CALLS] for count in recent), sum(count[_AGAIN] for count in recent)
         if again + 1 > max(LEAST, SHARE * calls):
             return False
-        self._latest[2] += 1
+        self.count(now, _AGAIN)
         return True
-
-    def _begin_count(self, now: float) -> None:
-        self._latest = [now, 0, 0]
-        self._counts.append(self._latest)
 
 
 class Attempts(Struct, eq=False):
@@ -99,7 +93,7 @@ class Attempts(Struct, eq=False):
         now = self.clock()
         if self._started_at is None:
             self._started_at = now
-            self.budget.count_call(now)
+            self.budget.count(now)
             return self.timeout
         passed = now - self._started_at
         return self.timeout if passed < _AT_ONCE else self.timeout - passed

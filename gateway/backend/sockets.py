@@ -11,18 +11,20 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 from msgspec import Struct
 
 from gateway.backend.http import handshake_reply
-from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Outgoing, Reply
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.http_client import response
 from gateway.http_client.response import CONNECT_TIMEOUT, HandshakeRefused, OutboundError
+from gateway.http_client.streams import Stream
+from gateway.http_client.websocket import WebSocket
 from gateway.jsonrpc import NULL
 from gateway.jsonrpc.response import answer_to_service, parse_head
 
@@ -34,52 +36,22 @@ _MOST_ATTEMPTS: Final = 2
 log = structlog.get_logger()
 
 
-OnMessage = Callable[[bytes], bytes | None]
-"""Take one whole message, and return what is to be sent back at once, if anything."""
-OnEnd = Callable[[OutboundError], None]
-"""Take the end of a connection, which is told once."""
-
-
-class SocketConnection(Protocol):
-    """Carry whole messages."""
-
-    async def send(self, message: bytes) -> None:
-        """Give a message to the socket. Raises :class:`~gateway.http_client.response.EndedUnsent`, where that is closed
-        already."""
-
-    def abort(self) -> None:
-        """Close it now."""
-
-
-class Dialer(Protocol):
-    """Open connections to one service."""
-
-    async def connect(self, outgoing: Outgoing, on_message: OnMessage, on_end: OnEnd) -> SocketConnection:
-        """Return a connection for messages like this one. Raises
-        :class:`~gateway.http_client.response.ConnectFailed` and
-        :class:`~gateway.http_client.response.HandshakeRefused`."""
-
-    async def close(self) -> None:
-        """Close what is left of all connections."""
-
-
 class _Awaited(Struct, eq=False):
     reply: asyncio.Future[Reply]
     max_bytes: int
 
 
-class SocketTransport:
-    """Send messages over connections that ``dialer`` opens. An unfinished message may hold ``room`` bytes of memory,
+class SocketTransport(ABC):
+    """Send messages over connections that subclasses open. An unfinished message may hold ``room`` bytes of memory,
     which ``reserve`` counts while a connection has calls under way."""
 
     has_documents = False
 
-    def __init__(self, dialer: Dialer, *, room: int, reserve: Callable[[int], bool]) -> None:
-        self._dialer = dialer
-        self._room = room
-        self._reserve = reserve
-        self._links: list[_Link] = []
-        self._openings: SingleFlight[tuple[Any, ...], _Link] = SingleFlight()
+    def __init__(self, room: int, reserve: Callable[[int], bool]) -> None:
+        self.room = room
+        self.reserve = reserve
+        self._links: list[SocketLink] = []
+        self._openings: SingleFlight[tuple[Any, ...], SocketLink] = SingleFlight()
         self._turn = asyncio.Lock()
         self._is_closed = False
         self.dropped = 0
@@ -90,7 +62,7 @@ class SocketTransport:
     async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
         """Send a message. Of a notification the reply is empty."""
         key = "" if outgoing.id is None else str(outgoing.id)
-        link: _Link | None = None
+        link: SocketLink | None = None
         is_sent = has_turn = False
         try:
             async with asyncio.timeout(timeout):
@@ -116,17 +88,19 @@ class SocketTransport:
             if has_turn:
                 self._turn.release()
 
-    async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
-        raise NotImplementedError(url)  # has_documents says so
+    @abstractmethod
+    async def connect(self, outgoing: Outgoing, link: SocketLink) -> WebSocket | Stream:
+        """Return a connection for messages like this one, which tells ``link`` what comes. Raises
+        :class:`~gateway.http_client.response.ConnectFailed` and
+        :class:`~gateway.http_client.response.HandshakeRefused`."""
 
     async def close(self) -> None:
         """Close all connections. Calls under way end with :class:`~gateway.http_client.response.Interrupted`."""
         self._is_closed = True
         for link in [*self._links]:
             link.retire(at_once=True)
-        await self._dialer.close()
 
-    def forget(self, link: _Link) -> None:
+    def forget(self, link: SocketLink) -> None:
         if link in self._links:
             self._links.remove(link)
 
@@ -136,25 +110,25 @@ class SocketTransport:
         if self.dropped == 1:
             log.info("the backend sends messages that belong to no call; they are dropped")
 
-    def _usable(self, outgoing: Outgoing, key: str) -> _Link | None:
+    def _usable(self, outgoing: Outgoing, key: str) -> SocketLink | None:
         """Return a connection with this credential, and without a message of the same id under way."""
         for link in self._links:
             if link.is_for(outgoing) and key not in link.waiters:
                 return link
         return None
 
-    async def _open(self, outgoing: Outgoing) -> _Link:
+    async def _open(self, outgoing: Outgoing) -> SocketLink:
         if self._is_closed:
             raise response.ConnectFailed("the gateway has closed its connections")
         parts, framing = outgoing.parts, outgoing.form.framing
         key = (framing, *sorted(parts.headers.items()), None, *sorted(parts.query.items()))
         return await self._openings.join(key, lambda: self._open_link(outgoing))
 
-    async def _open_link(self, outgoing: Outgoing) -> _Link:
-        link = _Link(self, outgoing, self._room, self._reserve)
+    async def _open_link(self, outgoing: Outgoing) -> SocketLink:
+        link = SocketLink(self, outgoing)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                link.connection = await self._dialer.connect(outgoing, link.message_received, link.connection_lost)
+                link.connection = await self.connect(outgoing, link)
         except TimeoutError:
             raise response.ConnectFailed("no connection in time") from None
         if link.has_ended:
@@ -167,18 +141,16 @@ class SocketTransport:
         return link
 
 
-class _Link:
+class SocketLink:
     """Hold one connection, and who waits for what on it. ``waiters`` are by the id of their message."""
 
-    connection: SocketConnection
+    connection: WebSocket | Stream
 
-    def __init__(self, transport: SocketTransport, first: Outgoing, room: int, reserve: Callable[[int], bool]) -> None:
+    def __init__(self, transport: SocketTransport, first: Outgoing) -> None:
         self._parts, self._framing = first.parts, first.form.framing
         self._is_in_order = False
         self.waiters: dict[str, _Awaited] = {}
         self._transport = transport
-        self._room = room
-        self._reserve = reserve
         self._loop = asyncio.get_running_loop()
         self._received_at = self._loop.time()
         self._is_retired = False
@@ -198,7 +170,7 @@ class _Link:
         if not key:
             await self._give(outgoing.body)
             return Reply(b"")
-        if not self.waiters and not self._reserve(self._room):
+        if not self.waiters and not self._transport.reserve(self._transport.room):
             raise response.NoRoomToSend("too much is held to read an answer")
         waiter = self.waiters[key] = _Awaited(self._loop.create_future(), max_bytes)
         try:
@@ -211,7 +183,7 @@ class _Link:
         finally:
             del self.waiters[key]
             if not self.waiters:
-                self._reserve(-self._room)
+                self._transport.reserve(-self._transport.room)
                 if self._is_retired:
                     self.connection.abort()
 

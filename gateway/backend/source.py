@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -144,8 +144,7 @@ class BackendSource:
         is_socket = not self._transport.has_documents
         form = replace(form, in_order=is_socket and self.form.in_order is not False)  # until an answer has an id
         outgoing = Outgoing(id, body, self._parts, self._parts.headers, self.listing_url, form)
-        question = f"{self.listing_url or self.url} {body!r}"
-        reply = await self._ask(question, partial(self._transport.send, outgoing))
+        reply = await self._ask(outgoing)
         if isinstance(reply, SourceAnswer):
             return reply, is_socket and (reply.late or reply.ended)
         found, complains = await self._result_in(reply, id, form)
@@ -155,7 +154,7 @@ class BackendSource:
         """GET a JSON document, where that is possible."""
         if not self._transport.has_documents:
             return NOT_ASKED
-        reply = await self._ask(f"{url} {b''!r}", partial(self._transport.get_document, url, self._parts))
+        reply = await self._ask(Outgoing(None, b"", self._parts, self._parts.headers, url))
         if isinstance(reply, SourceAnswer):
             return reply
         return replace(await self._document_in(reply), http=reply.http)
@@ -172,10 +171,8 @@ class BackendSource:
         self._answer_hash.append(digest.digest())
         self.size += len(answer)
 
-    async def _ask(
-        self, question: str, send: Callable[..., Awaitable[Reply]], *, again: bool = True
-    ) -> Reply | SourceAnswer:
-        """Return what ``send`` brings, or a summary of why it brings nothing. ``again`` allows one repetition."""
+    async def _ask(self, outgoing: Outgoing, *, again: bool = True) -> Reply | SourceAnswer:
+        """Return the reply, or a summary of why there is none. ``again`` allows one repetition."""
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             return SourceAnswer("not asked, the time for the listing is over", away=True)
@@ -183,14 +180,14 @@ class BackendSource:
             return SourceAnswer(f"not asked, the answers for the listing have {self.size} bytes already")
         timeout = remaining if self.patience is None else min(remaining, self.patience)
         try:
-            reply = await send(timeout=timeout, max_bytes=self._max_bytes)
+            reply = await self._transport.send(outgoing, timeout=timeout, max_bytes=self._max_bytes)
         except ConnectFailed as error:
             return SourceAnswer(str(error), unreachable=True, away=True)
         except DeadlinePassed:
             return SourceAnswer(f"no answer within {round(timeout, 1):g} s", away=True, late=True)
         except Interrupted as error:  # a service may close a kept connection just as it is used again
             if again:
-                return await self._ask(question, send, again=False)
+                return await self._ask(outgoing, again=False)
             return SourceAnswer(str(error), away=True, ended=True)
         except OutboundError as error:
             lacking = isinstance(error, NoConnection)
@@ -199,7 +196,7 @@ class BackendSource:
         if not self._reserve(cost):
             return SourceAnswer("its answer was not read, since the gateway holds too much", away=True)
         self._reserved += cost
-        self._add_to_digest(f"{question} {reply.label}", reply.body)
+        self._add_to_digest(f"{outgoing.url or self.url} {outgoing.body!r} {reply.label}", reply.body)
         return reply
 
     async def _result_in(self, reply: Reply, id: str | int, form: MessageForm) -> tuple[SourceAnswer, bool]:
@@ -244,7 +241,7 @@ class BackendSource:
         value = await run_in_turns(decode_in_steps(raw.strip(_SPACE)))
         if self._credentials and contains_secret(value, self._credentials):
             log.warning("the listing quotes a credential, which is taken out of it")
-            value = await run_in_turns(redact_in_steps(value, self._credentials))
+            value = await run_in_turns(redact_in_steps(value, partial(redact_text, secrets=self._credentials)))
         return value
 
 

@@ -14,27 +14,25 @@ Queue, breaker, deadlines, resends, redaction and records know no more than this
 
 from collections.abc import Mapping
 from enum import Enum
-from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.backend.request_parts import RequestParts
+from gateway.backend.request_parts import NOTHING, RequestParts
 from gateway.errors import ToolFault
 from gateway.model import HttpFacts, MessageForm, SourceAnswer
-
-NO_HEADERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Outgoing(Struct, eq=False, gc=False):
     """Hold one message for the service: its bytes and its ``id``, which is None for a notification. ``parts`` say who
     asks; those within the message are in ``body`` already. ``headers`` are theirs, and those of this message alone (the
-    ids of request and trace), for transports that have such. ``url`` is another one than the transport's own."""
+    ids of request and trace), for transports that have such. ``url`` is another one than the transport's own. Without
+    a ``body`` it asks for the document at that URL."""
 
     id: str | int | None
     body: bytes
     parts: RequestParts
-    headers: Mapping[str, str] = NO_HEADERS
+    headers: Mapping[str, str] = NOTHING
     url: str | None = None
     form: MessageForm = MessageForm()
     """The form of the body, which says how messages are told apart on a stream."""
@@ -95,16 +93,10 @@ class Reply(Struct, eq=False, gc=False):
 class Transport(Protocol):
     """Send messages to one service."""
 
-    @property
-    def has_documents(self) -> bool:
-        """Return whether :meth:`get_document` can be used."""
-        ...
+    has_documents: bool
+    """Whether a message may ask for a document."""
 
     async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
         """Send a message. ``timeout`` is in seconds, for all of it. Raises
         :class:`~gateway.http_client.response.OutboundError`."""
-        ...
-
-    async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
-        """Return the document at a URL, as :meth:`send` does."""
         ...

@@ -23,9 +23,6 @@ MAX_BYTES: Final = 4096
 class CallerHeaders(Credential):
     """Send what another credential sends, with the headers about the caller."""
 
-    name = "caller headers"
-    shows = "who calls, beside another credential"
-
     def __init__(self, inner: Credential, headers: Mapping[str, CallerHeader], enforces: bool) -> None:
         """``enforces``: a caller without a required claim is refused. A listing goes without it."""
         self._inner = inner

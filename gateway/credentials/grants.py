@@ -6,14 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
-from cachetools import TLRUCache
 
 from gateway.auth.jwks import FetchFailed
 from gateway.auth.oauth_client import OAuthClient
-from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Transport
-from gateway.concurrency.single_flight import SingleFlight
-from gateway.errors import AuthUnavailable, BackendUnavailable
+from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from gateway.http_client.response import AnswerTooLarge, OutboundError
 from gateway.http_client.session import Outbound
 from gateway.model import MessageForm
@@ -28,14 +25,10 @@ ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # no
 log = structlog.get_logger()
 
 
-class GrantRefused(Exception):
-    """Raised where the authorization server refuses. The text is its code (RFC 6749 §5.2), else the HTTP status."""
-
-
 class CredentialUnavailable(BackendUnavailable):
     """Raised without a credential for the backend; ``reason`` is for the operator. ``busy``: nothing was decided."""
 
-    def __init__(self, reason: str, *, busy: bool) -> None:
+    def __init__(self, reason: str, *, busy: bool = False) -> None:
         super().__init__("The gateway has no credential for the backend")
         self.reason = reason
         self.busy = busy
@@ -67,16 +60,17 @@ class TokenClient:
         outbound: Outbound,
         settings: Credentials,
         token_endpoint: Callable[[], Awaitable[str]],
-        backend: BackendEndpoint | None = None,
+        backend: BackendEndpoint,
         timeout: float = TIMEOUT,
     ) -> None:
         self.settings = settings
         self.backend = backend
         self._client = OAuthClient(outbound, settings, token_endpoint, timeout)
 
-    async def request_token(self, form: Mapping[str, str]) -> Grant:
-        """Return the token that the server issues for a form. Raises :class:`GrantRefused`, ``AuthUnavailable``, and
-        ``BackendUnavailable`` for an unusable answer."""
+    async def request_token(self, grant: str, form: Mapping[str, str]) -> Grant:
+        """Return the token that the server issues for a form, which asks for a ``grant`` of this name. Raises
+        ``Unauthorized`` where it refuses the caller's token in the form, ``AuthUnavailable`` where it does not answer,
+        :class:`CredentialUnavailable` where it refuses the gateway, or its answer is unusable."""
         target = {"audience": self.settings.audience, "resource": self.settings.resource, "scope": self.settings.scope}
         began, failed = time.perf_counter(), "unavailable"
         try:
@@ -95,8 +89,10 @@ class TokenClient:
         if members is None:
             raise credential_unavailable("the token endpoint does not answer with a JSON object")
         if status != 200:
-            error_word = members.get("error")
-            raise GrantRefused(error_word if isinstance(error_word, str) else f"HTTP {status}")
+            code = members.get("error")  # RFC 6749 §5.2
+            if code == "invalid_grant" and "subject_token" in form:
+                raise Unauthorized("The access token is not valid here", error="invalid_token")
+            raise credential_unavailable(f"{grant}: {code if isinstance(code, str) else f'HTTP {status}'}")
         return _grant_of(members)
 
 
@@ -123,47 +119,3 @@ def credential_unavailable(reason: str, *, busy: bool = False) -> CredentialUnav
 def _unavailable(reason: str) -> AuthUnavailable:
     log.warning("the token endpoint does not answer", reason=reason)
     return AuthUnavailable("The authorization server does not answer at the moment", retry_after=5)
-
-
-# A token is kept as the parts of a request that carry it: the forms in which a result may quote it are then found out
-# once for each token and not for each call.
-MAX_TOKENS: Final = 10_000
-MARGIN: Final = 30.0
-"""Seconds before its end from which a token is no longer used: clocks differ, and requests take time."""
-UNKNOWN_LIFETIME: Final = 60.0
-"""Seconds for which a token is kept when the server does not say how long it is valid."""
-
-
-class TokenCache:
-    """Hold tokens by key until shortly before they expire. ``clock`` is monotonic seconds."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tokens: TLRUCache[bytes, tuple[RequestParts, float]] = TLRUCache(
-            MAX_TOKENS, ttu=lambda _, entry, now: now + entry[1], timer=clock
-        )
-        self._fetches = SingleFlight[bytes, RequestParts]()
-
-    async def get_parts(
-        self, key: bytes, fetch: Callable[[], Awaitable[Grant]], at_most: float | None = None
-    ) -> RequestParts:
-        """Return parts with the token of ``key``, else of ``fetch``, once for all callers; kept ``at_most`` seconds."""
-        cached = self._tokens.get(key)
-        if cached is not None:
-            return cached[0]
-        return await self._fetches.join(key, lambda: self._fetch_token(key, fetch, at_most))
-
-    def forget(self, key: bytes) -> None:
-        """Drop the token of ``key``, so that the next request fetches a new one."""
-        self._tokens.pop(key, None)
-
-    async def _fetch_token(
-        self, key: bytes, fetch: Callable[[], Awaitable[Grant]], at_most: float | None
-    ) -> RequestParts:
-        grant = await fetch()
-        keep = UNKNOWN_LIFETIME if grant.expires_in is None else grant.expires_in - MARGIN
-        if at_most is not None:
-            keep = min(keep, at_most - MARGIN)
-        parts = RequestParts({"Authorization": f"Bearer {grant.token}"})
-        if keep > 0:
-            self._tokens[key] = (parts, keep)
-        return parts

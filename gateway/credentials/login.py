@@ -20,7 +20,7 @@ from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Outgoing, Reply
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.credentials.contract import Credential, parts_to_send
-from gateway.credentials.grants import TIMEOUT, TokenClient, credential_unavailable
+from gateway.credentials.grants import TIMEOUT, CredentialUnavailable, TokenClient, credential_unavailable
 from gateway.errors import BackendUnavailable
 from gateway.http_client.response import OutboundError
 from gateway.jsonrpc.bounds import echoes_unquoted
@@ -45,14 +45,6 @@ _EXCERPT: Final = 200
 log = structlog.get_logger()
 
 
-class LoginRefused(Exception):
-    """Raised where the service does not let the gateway in, for the operator. ``busy``: it did not decide."""
-
-    def __init__(self, reason: str, *, busy: bool = False) -> None:
-        super().__init__(reason)
-        self.busy = busy
-
-
 class LoginCredential(Credential):
     """Send what a login gave. ``clock`` is monotonic seconds."""
 
@@ -68,7 +60,7 @@ class LoginCredential(Credential):
         self._login: Login = self._settings.login
         self._send: Send = self._settings.send
         self._clock = clock
-        self._id = 1 if tokens.backend is not None and tokens.backend.form.integer_ids else "login"
+        self._id = 1 if tokens.backend.form.integer_ids else "login"
         self._parts: RequestParts | None = None
         self._logins = 0
         self._found: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
@@ -101,19 +93,20 @@ class LoginCredential(Credential):
             self._found.append(tuple(filter(looks_secret, map(str, found.values()))))  # an id may be any number
             secrets = tuple(text for texts in self._found for text in texts)
             expired = self._login.expired
+            self._logins += not self._tokens.backend.transport.has_documents  # over HTTP no connection keeps it
             statuses = _UNAUTHORIZED.union(one for one in expired if isinstance(one, int))
             parts = parts_to_send(
                 self._send, values, known_secrets=secrets, refusing_statuses=statuses, refusing_errors=expired,
-                login=self._number(),
+                login=self._logins,
             )  # fmt: skip
             if not all(map(is_header_value, parts.headers.values())):
-                raise LoginRefused("a value that it gives cannot be sent in a header")
-        except LoginRefused as refusal:
+                raise CredentialUnavailable("a value that it gives cannot be sent in a header")
+        except CredentialUnavailable as refusal:
             if (fault := busy_fault(reply, self._login.method)) is not None:
                 raise fault from None
             if not refusal.busy:
                 self._refused_at = self._clock()
-            reason = excerpt(redact_text(str(refusal), prepare_secrets(self.secrets())), _EXCERPT)
+            reason = excerpt(redact_text(refusal.reason, prepare_secrets(self.secrets())), _EXCERPT)
             raise credential_unavailable(f"login: {reason}", busy=refusal.busy) from None
         except OutboundError as error:
             raise credential_unavailable(f"login: {error}") from error
@@ -121,15 +114,8 @@ class LoginCredential(Credential):
         log.info("logged in at the backend", method=self._login.method)
         return parts
 
-    def _number(self) -> int:
-        """Return the number of this login, where it may be one of a connection."""
-        backend = self._tokens.backend
-        self._logins += backend is not None and not backend.transport.has_documents
-        return self._logins
-
     async def _ask(self) -> Reply:
         backend, login = self._tokens.backend, self._login
-        assert backend is not None  # noqa: S101, the service gives it
         given = self._given()
         url = None if login.endpoint is None else same_origin(backend.url, login.endpoint)
         params = None if login.params is None else fill(login.params.get_secret_value(), given)
@@ -148,7 +134,7 @@ def _sent_at_login(send: Send, given: Mapping[str, Any]) -> Send:
 
 def _values_in(reply: Reply, login: Login, id: str | int) -> dict[str, str | int]:
     """Return the values that ``login.find`` names, whatever the status: Transmission gives its id with a 409. Raises
-    :class:`LoginRefused` where one is missing, or is neither a text nor an integer."""
+    :class:`CredentialUnavailable` where one is missing, or is neither a text nor an integer."""
     result, reason = _result_of(reply, id)
     headers = {} if reply.http is None else reply.http.headers
     document = {
@@ -162,9 +148,9 @@ def _values_in(reply: Reply, login: Login, id: str | int) -> dict[str, str | int
         try:
             value = path.first(document)
         except ValueError as error:
-            raise LoginRefused(str(error)) from None
+            raise CredentialUnavailable(str(error)) from None
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "" or len(str(value)) > MAX_VALUE:
-            raise LoginRefused(
+            raise CredentialUnavailable(
                 f"{reply.label}{reason}; no text or integer at {path}, which find.{name} needs",
                 busy=not reason and reply.cannot_serve,
             )

@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble, certificate_of, is_message
-from gateway.text import excerpt, masked_url, printable
+from gateway.text import excerpt, masked_url
 
 _REMEDIES: Final = {
     "no TLS connection in time": "if it has no TLS, use http://; else check the firewalls on the way",
@@ -77,7 +77,7 @@ def set_knob(knob: str, url: str) -> str:
 
 def shown(url: str) -> str:
     """Return an address, maybe of the service's choice, without tokens and safe to print."""
-    return excerpt(printable(masked_url(url)), 300)
+    return excerpt(masked_url(url), 300)
 
 
 def sentence(text: str) -> str:

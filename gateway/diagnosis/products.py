@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.diagnosis.connection import set_knob, shown
@@ -46,26 +46,17 @@ _ETHEREUM: Final = (
 _IN_A_FILE: Final = "Describe its methods in a file: {listing}.dialect: static and {listing}.file (docs/listings.md)."
 
 
-class _Product(NamedTuple):
-    """Hold a question that one product answers, what its result says, and the next step."""
-
-    method: str
-    name: Callable[[Any], str]
-    next: str
-
-
-_PRODUCTS: Final = (
-    _Product("web3_clientVersion", lambda found: f"the Ethereum node {found}", _ETHEREUM),
-    _Product("rpc_modules", lambda found: f"a node with the modules {', '.join(found)}", _ETHEREUM),
-    _Product("getnetworkinfo", lambda found: f"a node of Bitcoin's kind, {found['subversion']}", _IN_A_FILE),
-    _Product("JSONRPC.Version", lambda found: f"Kodi, API {found['version']['major']}",
-             "Let it answer JSONRPC.Introspect: it may be off, or blocked by a proxy."),
-    _Product("apiinfo.version", lambda found: f"Zabbix {found}",
-             f"Log in as docs/credentials.md shows for Zabbix. {_IN_A_FILE}"),
-    _Product("aria2.getVersion", lambda found: f"aria2 {found['version']}", "Update it to 1.18 or later."),
+_PRODUCTS: Final[tuple[tuple[str, Callable[[Any], str], str], ...]] = (
+    ("web3_clientVersion", lambda found: f"the Ethereum node {found}", _ETHEREUM),
+    ("rpc_modules", lambda found: f"a node with the modules {', '.join(found)}", _ETHEREUM),
+    ("getnetworkinfo", lambda found: f"a node of Bitcoin's kind, {found['subversion']}", _IN_A_FILE),
+    ("JSONRPC.Version", lambda found: f"Kodi, API {found['version']['major']}",
+     "Let it answer JSONRPC.Introspect: it may be off, or blocked by a proxy."),
+    ("apiinfo.version", lambda found: f"Zabbix {found}",
+     f"Log in as docs/credentials.md shows for Zabbix. {_IN_A_FILE}"),
+    ("aria2.getVersion", lambda found: f"aria2 {found['version']}", "Update it to 1.18 or later."),
 )  # fmt: skip
-
-
+"""Questions that one product answers, what the result says, and the next step."""
 _OF_ONE_CLIENT: Final = (
     (re.compile(r"error -32601: '[\w.]+' wasn't found"), "Chrome's DevTools"),
     (re.compile(r"error -32002|(?i:server not initialized)"), "a language server"),
@@ -184,15 +175,15 @@ def product(trouble: Trouble) -> Question | None:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        results = await asyncio.gather(*(elsewhere.result(trouble.url, one.method, []) for one in _PRODUCTS))
-        for one, found in zip(_PRODUCTS, results, strict=True):
+        results = await asyncio.gather(*(elsewhere.result(trouble.url, method, []) for method, *_ in _PRODUCTS))
+        for (_, name_of, step), found in zip(_PRODUCTS, results, strict=True):
             try:
-                name = one.name(found) if found else ""
+                name = name_of(found) if found else ""
             except (KeyError, TypeError):  # another product's method of this name
                 continue
             if name:
-                step = one.next.format(listing=trouble.settings.knob("backend.listing"))
-                return Diagnosis(f"It is {name}: it speaks JSON-RPC, and has no listing that can be read.", step)
+                cause = f"It is {name}: it speaks JSON-RPC, and has no listing that can be read."
+                return Diagnosis(cause, step.format(listing=trouble.settings.knob("backend.listing")))
         return None
 
     return ask

@@ -2,9 +2,9 @@
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway import jsonrpc
@@ -32,15 +32,6 @@ _BEGINNINGS: Final = {
 _JSON_TYPES: Final = re.compile(r"application/json-rpc|application/jsonrequest")
 
 
-class _Rule(NamedTuple):
-    """Hold the statuses and the words, of headers or body, that tell a cause. {said} quotes the words."""
-
-    words: re.Pattern[str]
-    cause: str
-    next: str
-    statuses: tuple[int, ...] = ()
-
-
 _PROTOCOLS: Final = {
     "gRPC": "grpc-status: ",
     "XML-RPC": "<methodResponse",
@@ -49,54 +40,50 @@ _PROTOCOLS: Final = {
     r'|"errors": ?\[.{0,900}"(?:locations|extensions)": ?[\[{]',
 }
 DIRECTLY: Final = "Connect the client to it directly, without this gateway."
-_ANY: Final = re.compile("")
 _ENDPOINT: Final = "Set {knob} to the JSON-RPC endpoint, if it has one."
-_RULES: Final = (
-    _Rule(re.compile(r"(?i)mcp-session-id|missing session id|client must accept .{0,40}text/event-stream"),
-          "It is an MCP server already ({said}).", DIRECTLY),
-    *(_Rule(re.compile(f"(?i){words}"), f"It speaks {name}.", f"The gateway does not speak {name}. {_ENDPOINT}")
+_RULES: Final[tuple[tuple[str, str, str, Sequence[int]], ...]] = (
+    ("mcp-session-id|missing session id|client must accept .{0,40}text/event-stream",
+     "It is an MCP server already ({said}).", DIRECTLY, ()),
+    *((words, f"It speaks {name}.", f"The gateway does not speak {name}. {_ENDPOINT}", ())
       for name, words in _PROTOCOLS.items()),
     # What stands in front.
-    _Rule(re.compile(r"(?i)No required SSL certificate|certificate required"), "{place} wants a client certificate.",
-          "Set {tls}.cert_file and {tls}.key_file.", (400, 403, 495, 496)),
-    _Rule(re.compile(r"(?i)cf-mitigated: challenge|server: cloudflare.*(?:Just a moment|Checking your browser)"),
-          "Cloudflare, in front of it, asks for a browser (HTTP {status}).",
-          "Let this machine through Cloudflare without a challenge, or use an address behind it.", (403, 429, 503)),
-    _Rule(re.compile(r"(?i)server: cloudflare.*blocked"), "Cloudflare, in front of it, refuses this machine ({said}).",
-          "Allow this machine at Cloudflare, or use an address behind it.", (403,)),
-    _Rule(re.compile(r"(?i)proxy-authenticate: |proxy authentication"),
-          "{proxy} wants a login (HTTP 407).", "{proxy_step}", (407,)),
-    _Rule(re.compile(r"(?i)x-squid-error: "), "{proxy} refuses the request ({said}).", "{proxy_step}"),
-    _Rule(re.compile(r"(?i)HTTP request (?:was sent )?to (?:an )?HTTPS|plain HTTP to an SSL"),
-          "It wants HTTPS ({said}).", "Set {knob} to {https}", (400, 403, 426)),
-    _Rule(re.compile(r"(?i)ALLOWED_HOSTS|HTTP_HOST|invalid host|host ?name (?:was unrecog|does not)|host whitelist"
-          r"|misdirected"),
-          "It does not know the name of its host ({said}).",
-          "Set {knob} to a name that it knows, or add this one to those that it allows.", (400, 403, 421)),
-    _Rule(re.compile(r"(?i)csrf|xsrf|\bcrumb\b|authenticity ?token|\breferer"
-          r"|\borigin\b.{0,20}\b(?:not allowed|denied|invalid|mismatch)"
-          r"|x-requested-with|missing (?:http )?header|header [\w-]{1,40} (?:is )?(?:missing|required)"),
-          "It wants a header that is not sent ({said}).",
-          "Set {credentials}.mode: static, and the header in {credentials}.send.headers.", (400, 403, 419, 422)),
-    _Rule(re.compile(r"(?i)\bip\b.{0,60}\b(?:not allowed|not in|blocked|denied)|allow[ _-]?(?:list|ip)|whitelist"),
-          "It refuses the address of this machine ({said}).", "Allow this machine at the service.", (401, 403)),
-    _Rule(re.compile(r"\Aevent: ?endpoint"), "It is an MCP server already, of the revision 2024-11-05.", DIRECTLY),
-    _Rule(re.compile(r"(?i)\"openapi\": ?\"3|\"swagger\": ?\"2|swagger-ui|<redoc"),
-          "It is a REST API, described by OpenAPI.",
-          "For a REST API use a program that makes tools of OpenAPI; else set {knob} to the JSON-RPC endpoint."),
-    _Rule(re.compile(r"(?i)x-transmission-session-id: "),
-          "It is Transmission, and wants its X-Transmission-Session-Id (HTTP 409).",
-          "Log in as docs/credentials.md shows for Transmission.", (409,)),
-    _Rule(re.compile(r"(?i)\"arguments\": ?\{.*\"result\": ?\"|\"result\": ?\"[^\"]*\".*\"arguments\": ?\{"),
-          "It is Transmission before 4.1, which does not speak JSON-RPC.", "Update it to 4.1 or later."),
+    ("No required SSL certificate|certificate required", "{place} wants a client certificate.",
+     "Set {tls}.cert_file and {tls}.key_file.", (400, 403, 495, 496)),
+    ("cf-mitigated: challenge|server: cloudflare.*(?:Just a moment|Checking your browser)",
+     "Cloudflare, in front of it, asks for a browser (HTTP {status}).",
+     "Let this machine through Cloudflare without a challenge, or use an address behind it.", (403, 429, 503)),
+    ("server: cloudflare.*blocked", "Cloudflare, in front of it, refuses this machine ({said}).",
+     "Allow this machine at Cloudflare, or use an address behind it.", (403,)),
+    ("proxy-authenticate: |proxy authentication", "{proxy} wants a login (HTTP 407).", "{proxy_step}", (407,)),
+    ("x-squid-error: ", "{proxy} refuses the request ({said}).", "{proxy_step}", ()),
+    ("HTTP request (?:was sent )?to (?:an )?HTTPS|plain HTTP to an SSL",
+     "It wants HTTPS ({said}).", "Set {knob} to {https}", (400, 403, 426)),
+    ("ALLOWED_HOSTS|HTTP_HOST|invalid host|host ?name (?:was unrecog|does not)|host whitelist|misdirected",
+     "It does not know the name of its host ({said}).",
+     "Set {knob} to a name that it knows, or add this one to those that it allows.", (400, 403, 421)),
+    (r"csrf|xsrf|\bcrumb\b|authenticity ?token|\breferer|\borigin\b.{0,20}\b(?:not allowed|denied|invalid|mismatch)"
+     r"|x-requested-with|missing (?:http )?header|header [\w-]{1,40} (?:is )?(?:missing|required)",
+     "It wants a header that is not sent ({said}).",
+     "Set {credentials}.mode: static, and the header in {credentials}.send.headers.", (400, 403, 419, 422)),
+    (r"\bip\b.{0,60}\b(?:not allowed|not in|blocked|denied)|allow[ _-]?(?:list|ip)|whitelist",
+     "It refuses the address of this machine ({said}).", "Allow this machine at the service.", (401, 403)),
+    (r"\Aevent: ?endpoint", "It is an MCP server already, of the revision 2024-11-05.", DIRECTLY, ()),
+    ('"openapi": ?"3|"swagger": ?"2|swagger-ui|<redoc', "It is a REST API, described by OpenAPI.",
+     "For a REST API use a program that makes tools of OpenAPI; else set {knob} to the JSON-RPC endpoint.", ()),
+    ("x-transmission-session-id: ", "It is Transmission, and wants its X-Transmission-Session-Id (HTTP 409).",
+     "Log in as docs/credentials.md shows for Transmission.", (409,)),
+    (r'"arguments": ?\{.*"result": ?"|"result": ?"[^"]*".*"arguments": ?\{',
+     "It is Transmission before 4.1, which does not speak JSON-RPC.", "Update it to 4.1 or later.", ()),
     # Statuses alone.
-    _Rule(_ANY, "A proxy answers at {place}, but not the service behind it (HTTP {status}).",
-          "Start the service behind the proxy.", (502, 504, *range(520, 528))),  # those from 520 on are Cloudflare's
-    _Rule(_ANY, "The service is in maintenance or overloaded (HTTP {status}).", "Try again {when}.", (503,)),
-    _Rule(_ANY, "The service gets too many requests (HTTP {status}).", "Try again {when}.", (429,)),
-    _Rule(_ANY, "It does not take requests of this size (HTTP {status}).",
-          "Raise the limit for bodies of the service, or of the proxy in front of it.", (413,)),
+    ("", "A proxy answers at {place}, but not the service behind it (HTTP {status}).",
+     "Start the service behind the proxy.", (502, 504, *range(520, 528))),  # those from 520 on are Cloudflare's
+    ("", "The service is in maintenance or overloaded (HTTP {status}).", "Try again {when}.", (503,)),
+    ("", "The service gets too many requests (HTTP {status}).", "Try again {when}.", (429,)),
+    ("", "It does not take requests of this size (HTTP {status}).",
+     "Raise the limit for bodies of the service, or of the proxy in front of it.", (413,)),
 )  # fmt: skip
+"""Words of the headers or the body, the cause that they tell, the next step, and the statuses, where not all.
+``{said}`` quotes the words."""
 
 
 def of_answer(trouble: Trouble, http: HttpFacts) -> Diagnosis | None:
@@ -110,14 +97,15 @@ def of_page(trouble: Trouble, http: HttpFacts) -> Diagnosis | None:
         return None
     heads = "\n".join(f"{name.lower()}: {value}" for name, value in http.headers.items())
     body, text = http.start[:_READ].decode("utf-8", "replace"), text_of(http)
-    for rule in _RULES:
-        found = rule.words.search(text) or rule.words.search(f"{heads} {body}".replace("\n", " "))
-        if found is not None and (not rule.statuses or http.status in rule.statuses):
+    whole = f"{heads} {body}".replace("\n", " ")
+    for words, cause, step, statuses in _RULES:
+        told = re.search(f"(?i){words}", text)
+        if (told or re.search(f"(?i){words}", whole)) and (not statuses or http.status in statuses):
             after = http.headers.get("Retry-After", "")
             when = f"in {after} s" if re.fullmatch(r"[0-9]{1,6}", after) else "later"
-            fields = {"said": quoted(text, rule.words.search(text)), "status": http.status, "when": when}
+            fields = {"said": quoted(text, told), "status": http.status, "when": when}
             fields |= places(trouble)
-            return Diagnosis(rule.cause.format(**fields), rule.next.format(**fields))
+            return Diagnosis(cause.format(**fields), step.format(**fields))
     return None
 
 

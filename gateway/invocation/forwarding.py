@@ -132,16 +132,8 @@ class _Sending(Struct, eq=False):
             memory.shrink(memory.size - sum(value_cost(bytes(value)) for value in values))
         while True:
             try:
-                return await self.client.call_method(
-                    binding.method,
-                    params,
-                    attempts=self.attempts,
-                    parts=self.parts,
-                    endpoint=binding.endpoint,
-                    form=binding.form,
-                    is_notification=binding.notification,
-                    as_written=not (tool.reads_results or binding.notification),
-                )
+                as_written = not (tool.reads_results or binding.notification)
+                return await self.client.call_method(binding, params, self.attempts, self.parts, as_written=as_written)
             except BackendUnauthorized:
                 if not self.attempts.may_repeat(Reason.CREDENTIAL_REFUSED):
                     raise

@@ -17,7 +17,6 @@ from gateway.errors import BackendError, BadBackendAnswer, InvalidParams, Missin
 from gateway.model import Caller, CallExtras, InputRequest, JsonObject, Tool
 from gateway.signing import SKEW, Signer, SigningKeys
 from gateway.store import Store
-from gateway.telemetry.record import RECORD
 from gateway.text import excerpt
 
 WAIT: Final = 300.0
@@ -80,18 +79,17 @@ class InputRequests:
     ) -> InputRequest | None:
         """Return None where a person has agreed, else the request for consent. Raise :class:`BackendError` where the
         person declined, :class:`InvalidParams` where the consent was used before."""
+        answer = None if state is None else extras.responses.get(CONFIRM)
         if state is not None and state.consent:
-            await self._use_state(state)  # a later round: the person agreed, and the backend asked for input since
-            RECORD.get().consent = time.time()
-            return None
-        answer = extras.responses.get(CONFIRM) if state is not None else None
+            answer = {"action": "accept"}  # a later round: the person agreed, and the backend asked for input since
         if state is None or not isinstance(answer, Mapping) or "action" not in answer:
             signed_state = self._sign_state(_state_owner(caller, tool, arguments))
             return InputRequest({CONFIRM: _consent_request(tool, arguments, self._of)}, signed_state)
-        await self._use_state(state)
+        # The marker outlives the state, also where replicas' clocks differ.
+        if not await self._store.add(f"consent:{state.nonce}", TTL + SKEW):
+            raise InvalidParams("requestState was used before; call again without it")
         if answer["action"] != "accept":
             raise BackendError("The person did not agree to this call, so it was not made")
-        RECORD.get().consent = time.time()
         return None
 
     def request_input(
@@ -109,11 +107,6 @@ class InputRequests:
         if len(signed_state) > MAX_STATE:
             raise BadBackendAnswer("The backend's requestState is too large")
         return InputRequest(requests, signed_state)
-
-    async def _use_state(self, state: RequestState) -> None:
-        # The marker outlives the state, also where replicas' clocks differ.
-        if not await self._store.add(f"consent:{state.nonce}", TTL + SKEW):
-            raise InvalidParams("requestState was used before; call again without it")
 
     def _sign_state(self, owner: tuple[str, ...], *, consent: bool = False, backend: str | None = None) -> str:
         parts = [secrets.token_urlsafe(12), consent, backend]

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -56,7 +57,7 @@ class Service(Resource):
         sent = (*credential.secrets(), *listing_credential.secrets(), *header_secrets(settings))
         self.secrets = (*sent, *settings.catalog.secrets())
         self.reader = ListingReader(
-            ListingAdmission(self.transport, self.learned.gate).of,
+            partial(ListingAdmission, self.transport, self.learned.gate),
             backend,
             listing_credential,
             progress=context.progress,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -126,7 +127,7 @@ async def test_a_listing_that_quotes_nothing_is_as_it_was() -> None:
 
 
 def redacted(value: Any, *secrets: str) -> Any:
-    parts = redact_in_steps(value, prepare_secrets(secrets))
+    parts = redact_in_steps(value, partial(redact_text, secrets=prepare_secrets(secrets)))
     while True:
         try:
             next(parts)

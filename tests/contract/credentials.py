@@ -11,7 +11,7 @@ from gateway.auth.jwks import FetchFailed
 from gateway.backend.http import HttpTransport
 from gateway.credentials.contract import Credential
 from gateway.credentials.exchange import ClientCredentials, TokenExchange
-from gateway.credentials.grants import BackendEndpoint, TokenCache, TokenClient
+from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.credentials.login import LoginCredential
 from gateway.http_client.session import Outbound
 from gateway.model import AccessToken, Caller, MessageForm, Principal, View
@@ -78,9 +78,9 @@ class World:
         settings = Credentials.model_validate({"mode": mode, **MODES[mode]})
         tokens = self.tokens(settings)
         if mode == "token_exchange":
-            return TokenExchange(tokens, TokenCache(self.clock), self.clock)
+            return TokenExchange(tokens, self.clock, self.clock)
         if mode == "client_credentials":
-            return ClientCredentials(tokens, TokenCache(self.clock))
+            return ClientCredentials(tokens, self.clock, self.clock)
         if mode == "login":
             return LoginCredential(tokens, self.clock)
         return credentials.MODES[mode](tokens)

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 
 from gateway import credentials
 from gateway.credentials.contract import Credential
-from gateway.credentials.exchange import GRANT_TYPE
-from gateway.credentials.grants import ACCESS_TOKEN_TYPE, MARGIN, UNKNOWN_LIFETIME
+from gateway.credentials.exchange import GRANT_TYPE, MARGIN, UNKNOWN_LIFETIME
+from gateway.credentials.grants import ACCESS_TOKEN_TYPE
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from gateway.model import AccessToken, Caller, Principal
 from tests.authorization.token_endpoint import TokenEndpoint
@@ -217,7 +217,7 @@ async def test_a_failure_whose_callers_are_gone_troubles_nobody(world: World, fe
         await world.endpoint.arrived.wait()
         only.cancel()
         await asyncio.wait([only])
-        exchanges = [task for task in asyncio.all_tasks() - before if "TokenCache" in repr(task.get_coro())]
+        exchanges = [task for task in asyncio.all_tasks() - before if "_request_parts" in repr(task.get_coro())]
         assert len(exchanges) == 1
         world.endpoint.gate.set()
         await asyncio.wait(exchanges)

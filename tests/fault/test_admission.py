@@ -114,7 +114,7 @@ async def test_while_the_breaker_is_open_and_all_slots_are_held_one_call_waits_a
         for _ in range(3):
             with pytest.raises(CircuitOpen):
                 await way.call("add", 5.0)
-        hung.free(answered=False)
+        way.gate.queue.free(hung, answered=False)
         await waiting
         assert len(way.backend.requests) == 1
 
@@ -127,8 +127,7 @@ async def test_refused_connections_open_it_and_an_answer_closes_it() -> None:
                 await way.call("add", 5.0)
         assert way.gate.breaker.is_open
         await way.backend.open()
-        listings = ListingAdmission(way.transport, way.gate)
-        await listings.of("").send(MESSAGE, timeout=5.0, max_bytes=MOST)
+        await ListingAdmission(way.transport, way.gate, "").send(MESSAGE, timeout=5.0, max_bytes=MOST)
         assert not way.gate.breaker.is_open
         await way.call("add", 5.0)
 
@@ -148,14 +147,12 @@ async def test_what_breaks_off_opens_nothing_and_gives_the_slot_back(behaviour: 
 async def test_who_timed_out_last_time_has_less_time_while_others_wait(clock: Clock) -> None:
     async with a_way(connections=1) as way:
         way.backend.default = Hang("nothing")
-        listings = ListingAdmission(way.transport, way.gate)
 
-        def ask(caller: str) -> asyncio.Task[object]:
-            return asyncio.create_task(
-                listings.of(caller).send(MESSAGE, timeout=10.0, max_bytes=MOST)  # type: ignore[arg-type]
-            )
+        def ask(caller: str) -> asyncio.Task[Reply]:
+            listing = ListingAdmission(way.transport, way.gate, caller)
+            return asyncio.create_task(listing.send(MESSAGE, timeout=10.0, max_bytes=MOST))
 
-        async def ends_after(task: asyncio.Task[object], seconds: float) -> None:
+        async def ends_after(task: asyncio.Task[Reply], seconds: float) -> None:
             await clock.moves_on(seconds - 0.2)
             assert not task.done()
             await clock.moves_on(0.4)
@@ -180,11 +177,11 @@ async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_
     clock: Clock,
 ) -> None:
     async with a_way() as way:
-        listings = ListingAdmission(way.transport, way.gate)
+        listing = ListingAdmission(way.transport, way.gate, "")
         for _ in range(10):
             way.gate.breaker.fail("ada", "add", ConnectFailed("connection refused"))
         way.backend.on("add", InTurn((Hang("nothing"), Hang("nothing"), Hang("nothing", event=asyncio.Event()), CLOSE)))
-        asking = asyncio.create_task(listings.of("").send(MESSAGE, timeout=60.0, max_bytes=MOST))
+        asking = asyncio.create_task(listing.send(MESSAGE, timeout=60.0, max_bytes=MOST))
         await clock.moves_on(0.5)
         assert way.backend.calls("add") == 1
         await clock.moves_on(4)
@@ -213,9 +210,6 @@ class Timed:
         finally:
             self.under_way -= 1
 
-    async def get_document(self, url: str, parts: RequestParts, *, timeout: float, max_bytes: int) -> Reply:
-        raise NotImplementedError
-
 
 @pytest.mark.parametrize("is_open", [True, False])
 def test_no_question_of_a_listing_outlives_its_time_or_the_first_answer(is_open: bool) -> None:
@@ -228,8 +222,8 @@ def test_no_question_of_a_listing_outlives_its_time_or_the_first_answer(is_open:
                     with pytest.raises(ConnectFailed):
                         await way.call("add", 5.0)
             transport = Timed()
-            listings = ListingAdmission(transport, way.gate)
-            question = asyncio.create_task(listings.of("").send(MESSAGE, timeout=60.0, max_bytes=MOST))
+            listing = ListingAdmission(transport, way.gate, "")
+            question = asyncio.create_task(listing.send(MESSAGE, timeout=60.0, max_bytes=MOST))
             await clock.moves_on(3.5)
             asked = len(transport.timeouts)
             assert asked == (4 if is_open else 1)

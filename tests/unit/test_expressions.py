@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from gateway.catalog.names import NAME_RULES
 from gateway.cli import HINTS
 from gateway.diagnosis.products import _FIRST_BYTES
-from gateway.diagnosis.said import _PROTOCOLS
+from gateway.diagnosis.said import _RULES
 from gateway.diagnosis.store import CAUSES
 from tests.each import each
 from tests.unit.test_structure import MODULES, path_of
@@ -30,7 +30,7 @@ MADE_OF: Final[Mapping[str, list[dict[str, Any]]]] = {
     "gateway.diagnosis.store": [{"row": row} for row in CAUSES],
     "gateway.catalog.names": [{"self": rule} for rule in NAME_RULES.values()],
     "gateway.catalog.curation": [{"together": translate("*a*b?[cd]*")}],
-    "gateway.diagnosis.said": [{"words": words} for words in _PROTOCOLS.values()],
+    "gateway.diagnosis.said": [{"words": words} for words, *_ in _RULES],
     "gateway.diagnosis.products": [{"begin": begin} for begin, *_ in _FIRST_BYTES],
 }
 _TEXTLESS: Final = {"escape", "purge", "Pattern", "Match", "error"}

@@ -189,7 +189,7 @@ async def test_who_waits_is_refused_when_its_patience_is_over(clock: Clock) -> N
     with pytest.raises(NoTurn) as caught:
         await waiting
     assert not caught.value.sent
-    slot.free(answered=True)
+    queue.free(slot, answered=True)
     assert repr(queue) == "<FairQueue: 0 of 1 held, 0 of 0 for listings, 0 wait>"
 
 
@@ -209,7 +209,7 @@ async def test_a_slot_that_comes_together_with_the_cancellation_goes_to_the_next
     await stand.come("ada", "a")
     await stand.come("bob", "a")
     await stand.come("cid", "a")
-    stand.slots["ada", "a"].pop().free(answered=True)
+    stand.queue.free(stand.slots["ada", "a"].pop(), answered=True)
     await stand.hang_up(1)
     assert stand.served[1:] == [("cid", "a")]
     await stand.leave()
@@ -277,7 +277,7 @@ async def _play(connections: int, events: list[Event]) -> None:
         elif kind == "free" and held:
             slot = held[(caller * 4 + tool) % len(held)]
             stand.slots[slot.caller, slot.tool].remove(slot)
-            slot.free(answered=tool % 2 == 0)
+            queue.free(slot, answered=tool % 2 == 0)
             await settle()
         elif kind == "cancel" and stand.tasks:
             await stand.hang_up((caller * 4 + tool) % len(stand.tasks))
@@ -287,7 +287,7 @@ async def _play(connections: int, events: list[Event]) -> None:
     await stand.leave()
     for slots in stand.slots.values():
         for slot in slots:
-            slot.free(answered=False)
+            queue.free(slot, answered=False)
     assert repr(queue) == f"<FairQueue: 0 of {queue.size} held, 0 of {queue.listing_slots} for listings, 0 wait>"
 
 

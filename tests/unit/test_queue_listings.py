@@ -76,12 +76,12 @@ async def test_answers_to_newcomers_do_not_hide_that_other_listings_hang() -> No
 @by_hand
 async def test_newcomers_wait_for_a_second_when_listings_begin_to_hang(clock: Clock) -> None:
     queue = FairQueue(16, clock.time)
-    (await queue.take("zoe", LISTING, PATIENCE)).free(answered=True)
+    queue.free(await queue.take("zoe", LISTING, PATIENCE), answered=True)
     hung = [await queue.take(number, LISTING, PATIENCE) for number in range(4)]
     await clock.moves_on(0.5)
     newcomer = asyncio.create_task(queue.take("ada", LISTING, PATIENCE))
     await clock.moves_on(0.2)
-    hung.pop().free(answered=True)
+    queue.free(hung.pop(), answered=True)
     slot = await newcomer
     hung.append(slot)
     newcomer = asyncio.create_task(queue.take("bob", LISTING, PATIENCE))
@@ -90,7 +90,7 @@ async def test_newcomers_wait_for_a_second_when_listings_begin_to_hang(clock: Cl
     await clock.moves_on(0.2)
     assert newcomer.done()
     for slot in (*hung, await newcomer):
-        slot.free(answered=False)
+        queue.free(slot, answered=False)
     assert repr(queue) == "<FairQueue: 0 of 12 held, 0 of 4 for listings, 0 wait>"
 
 
@@ -100,16 +100,16 @@ async def test_a_timer_that_is_early_by_a_millisecond_leaves_no_newcomer_waiting
     late = 0.0
     queue = FairQueue(16, lambda: clock.now - late)
     held = [await queue.take(number, LISTING, PATIENCE) for number in range(4)]
-    held.pop().free(answered=True)
+    queue.free(held.pop(), answered=True)
     held.append(await queue.take("next", LISTING, PATIENCE))
     newcomers = [asyncio.create_task(queue.take(name, LISTING, PATIENCE)) for name in ("one", "two")]
     await clock.moves_on(0.5)
-    held.pop().free(answered=True)  # the first newcomer gets this slot; now the others hang
+    queue.free(held.pop(), answered=True)  # the first newcomer gets this slot; now the others hang
     late = 0.0009
     await clock.moves_on(1.1)
     held += [await asyncio.wait_for(newcomer, 0) for newcomer in newcomers]
     for slot in held:
-        slot.free(answered=False)
+        queue.free(slot, answered=False)
 
 
 async def test_in_a_small_pool_listings_and_calls_take_turns() -> None:
