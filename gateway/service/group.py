@@ -24,8 +24,8 @@ from gateway.mcp import legacy, modern
 from gateway.model import ANONYMOUS, SHARED, Caller, CallExtras, Catalog, NameStyle, Outcome, View
 from gateway.schema.validation import ValidatorCache
 from gateway.service.members import GroupAccess, GroupCatalogs, GroupTool, Member
-from gateway.service.mount import BuildContext, Mount
-from gateway.service.resource import Resource, lists_per_caller
+from gateway.service.mount import Mount
+from gateway.service.resource import BuildContext, Resource, lists_per_caller
 from gateway.service.service import Service
 from gateway.settings import GroupSettings, ResourceSettings, ServiceSettings
 from gateway.signing import SigningKeys, read_secrets
@@ -57,8 +57,8 @@ class Group(Resource):
         self._views: set[View] = set()
 
     def start(self) -> None:
-        if isinstance(before := self._inherited.discovery, GroupCatalogs):
-            self.discovery.take_over(before)
+        if isinstance(self._before, Group):
+            self.discovery.take_over(self._before.discovery)
         super().start()
         for service in self.services.values():
             service.discovery.followers.add(self._note_change)
