@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gateway import jsonrpc
 from gateway.concurrency.background import UseCounter
 from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, ParseError
-from gateway.invocation.invocation import Call, Invocation
+from gateway.invocation.invocation import Call
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
 from gateway.mcp import operations as server_info
 from gateway.mcp import running as progress
@@ -37,11 +36,9 @@ from gateway.mcp.messages import (
     LAST_EVENT,
     PROTOCOL_VERSION,
     SESSION,
-    BatchBudget,
     McpReply,
     McpRequest,
     McpStreamReply,
-    answers_to,
 )
 from gateway.mcp.operations import Operations
 from gateway.mcp.running import CallNotices
@@ -118,11 +115,10 @@ class Legacy:
     """Answer messages of this era. ``calls`` are those of the mount, which outlive this object.
     ``uses`` counts calls, also those whose client has hung up, so that a reload waits for them."""
 
-    def __init__(
-        self, operations: Operations, invocation: Invocation, sessions: Sessions, calls: CallNotices, uses: UseCounter
-    ) -> None:
+    def __init__(self, operations: Operations, sessions: Sessions, calls: CallNotices, uses: UseCounter) -> None:
         self._operations = operations
-        self._invocation = invocation
+        self.max_response = operations.max_response
+        self._invocation = operations.invocation
         self._sessions = sessions
         self._calls = calls
         self.running = calls.running
@@ -133,7 +129,7 @@ class Legacy:
 
     def serves_version(self, mcp_request: McpRequest) -> bool:
         """Return whether the version header, if any, is of this era."""
-        return mcp_request.headers.get(PROTOCOL_VERSION) in (None, *VERSIONS)
+        return mcp_request.headers.get(PROTOCOL_VERSION, ASSUMED) in REVISIONS
 
     async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
         """Answer one message. Raise :class:`GatewayError`, which :meth:`error_reply` turns into a reply."""
@@ -152,26 +148,12 @@ class Legacy:
             raise MethodNotFound(f"Method not found: {message.method[:128]}")
         return await handler(context, message, message.params if isinstance(message.params, dict) else {})
 
-    async def answer_batch(
-        self,
-        mcp_request: McpRequest,
-        items: list[Any],
-        one: Callable[[McpRequest, Any], Awaitable[McpReply | McpStreamReply]],
-    ) -> McpReply:
-        """Answer each item on its own through ``one``, in order. Raise :class:`BadMessage` for the batch as a whole."""
+    async def check_batch(self, mcp_request: McpRequest, items: list[Any]) -> None:
+        """Raise :class:`BadMessage` where the revision has no batches, or one must not have these messages."""
         if not (await self._context(mcp_request)).revision.batches:
             raise BadMessage("Invalid request: only revision 2025-03-26 has batches")
         if any(isinstance(item, dict) and item.get("method") == "initialize" for item in items):
             raise BadMessage("Invalid request: initialize must not be in a batch")
-
-        async def answer_item(item: Any, budget: BatchBudget) -> bytes | None:
-            reply = await one(replace(mcp_request, is_single=False), item)
-            if isinstance(reply, McpStreamReply) or not reply.body:
-                return None
-            return reply.body if reply.error is not None else budget.fit_response(item["id"], reply.body)
-
-        answers = await answers_to(items, answer_item, self._operations.max_response)
-        return McpReply(202) if answers is None else McpReply(200, answers)
 
     async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
         """Answer ``GET`` with a stream of the server's notifications. Raise :class:`GatewayError`."""

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError, InvalidParams, MethodNotFound, NotAcceptable, UnsupportedVersion
-from gateway.invocation.invocation import Call, Invocation
+from gateway.invocation.invocation import Call
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
 from gateway.mcp import running as progress
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result, fit_result
@@ -34,7 +34,7 @@ from gateway.mcp.envelope import (
     parse_call_params,
     parse_extras,
 )
-from gateway.mcp.messages import PROTOCOL_VERSION, Headers, McpReply, McpRequest, McpStreamReply
+from gateway.mcp.messages import PROTOCOL_VERSION, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import CAPABILITIES, META_MISSING, TITLED, WHOLE, Operations, ServerInfo
 from gateway.model import Caller, Catalog, JsonObject, NameStyle, Outcome, Tool
 from gateway.telemetry.record import RECORD
@@ -85,9 +85,9 @@ def names_version(params: Any) -> bool:
 
 
 class Modern:
-    def __init__(self, operations: Operations, invocation: Invocation) -> None:
+    def __init__(self, operations: Operations) -> None:
         self._operations = operations
-        self._invocation = invocation
+        self._invocation = operations.invocation
         self._meta_cache: tuple[Catalog | None, dict[str, Raw]] = (None, {})
         self._handlers: dict[str, _Handler] = {
             "server/discover": self._discover,
@@ -95,14 +95,6 @@ class Modern:
             "tools/call": self._call,
             "subscriptions/listen": self._listen,
         }
-
-    def claims_message(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
-        """Return whether a message is of this era: its ``_meta`` names a version, or its header one that is not in
-        ``legacy``."""
-        if names_version(message.params):
-            return True
-        version = headers.get(PROTOCOL_VERSION)
-        return version is not None and version not in legacy
 
     def answer_message(self, mcp_request: McpRequest, message: Message) -> Awaitable[McpReply | McpStreamReply]:
         """Answer one message. Raise :class:`GatewayError`, which :meth:`error_reply` turns into a reply."""
@@ -224,7 +216,7 @@ class Modern:
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
         """Return the ``_meta`` of results, except that of ``server/discover``, which has more members."""
-        catalog = self._operations.discovery.current(caller.view)
+        catalog = self._invocation.discovery.current(caller.view)
         known, metas = self._meta_cache
         if catalog is None or known is not catalog:  # most callers share one catalog
             info = self._operations.server_info(caller)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway import __version__
 from gateway.auth.access import Access
 from gateway.auth.compact import InvalidToken
 from gateway.auth.metadata import build_resource_metadata
@@ -38,9 +37,6 @@ from gateway.web.card import ServerCard
 from gateway.web.pages import ServicePage
 from gateway.web.site import Site
 
-SERVER_NAME: Final = "jsonrpc-mcp-gateway"
-_MAX_REST_PAGE: Final = 50
-"""Tools on one page of REST. Its readers are often models, which read the whole answer but ask for no second page."""
 _PAGES_PER_LISTING: Final = 10
 """Further pages that a caller may ask for, for each listing that its budget allows."""
 
@@ -194,39 +190,32 @@ class Resource:
         settings, mount = self.settings, self.mount
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         shared = operations.Operations(
-            discovery=self.discovery, pages=self._pages, budget=self.listings,
-            cursors=operations.Cursors(self._keys, next_pages), page_size=settings.catalog.page_size,
-            searched=self._in_place,
-            introduction=operations.Introduction(settings.mcp.server, SERVER_NAME, __version__),
-            subscriptions=mount.subscriptions, streams=mount.streams, heartbeat=settings.mcp.heartbeat,
-            access=self.access, max_response=max(service.backend.max_response for service in settings.services),
+            invocation=self.invocation, server=settings.mcp.server, pages=self._pages,
+            page_size=settings.catalog.page_size, cursors=operations.cursor_signer(self._keys), next_pages=next_pages,
+            searched=self._in_place, subscriptions=mount.subscriptions, streams=mount.streams,
+            heartbeat=settings.mcp.heartbeat,
+            max_response=max(service.backend.max_response for service in settings.services),
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
         metadata = (
-            build_resource_metadata(settings, scopes, SERVER_NAME, issuers)
+            build_resource_metadata(settings, scopes, operations.SERVER_NAME, issuers)
             if settings.auth.traits.needs_metadata
             else None
         )
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
         page = None if settings.server.shown_page == "off" else ServicePage(
-            settings=settings, operations=shared, invocation=self.invocation,
-            search=self._search, unready=self.unready, calls=self._calls,
+            settings=settings, operations=shared, search=self._search, unready=self.unready, calls=self._calls,
             report=lambda raw, refusal: TokenReport.of(settings, self.auth.policies, raw, refusal),
         )  # fmt: skip
         ends = Budget(self._store, "session end", settings.limits.discovery)
         of_clients = sessions.Sessions(self._keys, self._store, ends)
-        old_eras = legacy.Legacy(shared, self.invocation, of_clients, self.call_notices, self.uses)
+        old_eras = legacy.Legacy(shared, of_clients, self.call_notices, self.uses)
         return Site(
-            settings.mount, endpoint=endpoint.Endpoint(modern.Modern(shared, self.invocation), old_eras),
-            operations=shared, invocation=self.invocation, authenticator=self.auth.authenticator,
-            metadata=metadata, card=card, page=page,
-            rest_page_size=rest_page_size(settings), max_body=settings.server.max_body, uses=self.uses,
+            settings.mount, endpoint=endpoint.Endpoint(modern.Modern(shared), old_eras), operations=shared,
+            authenticator=self.auth.authenticator, metadata=metadata, card=card, page=page,
+            max_body=settings.server.max_body, uses=self.uses,
         )  # fmt: skip
 
 
 def lists_per_caller(settings: ResourceSettings) -> bool:
     return any(credential_modes(service).lists_per_caller for service in settings.services)
-
-
-def rest_page_size(settings: ResourceSettings) -> int:
-    return min(settings.catalog.page_size, _MAX_REST_PAGE)

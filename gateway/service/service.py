@@ -25,10 +25,10 @@ from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
 from gateway.model import SHARED, Catalog, NameStyle
 from gateway.service.mount import Learned
-from gateway.service.resource import BuildContext, Resource, rest_page_size
+from gateway.service.resource import BuildContext, Resource
 from gateway.settings import Credentials, ServiceSettings
 from gateway.text import masked_url, secrets_in
-from gateway.web.rest import RestProjector
+from gateway.web.rest import MAX_PAGE, RestProjector
 
 READY_AFTER: Final = 10.0
 """Seconds after which a service is ready although its first listing has not come yet."""
@@ -181,4 +181,4 @@ class Service(Resource):
         projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]
         self._pages.prepare_first_pages(listed, projectors, knobs.page_size)
         rest = RestProjector(self.access, shared, mount=self.settings.mount)
-        self._pages.prepare_first_pages(listed, (rest,), rest_page_size(self.settings))
+        self._pages.prepare_first_pages(listed, (rest,), min(knobs.page_size, MAX_PAGE))

@@ -24,7 +24,6 @@ from gateway.errors import (
 )
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import JSON, Response, StreamedResponse
-from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc.bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
@@ -35,7 +34,7 @@ from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_un
 from gateway.web.mcp import McpSurface
 from gateway.web.pages import PAGE, ServicePage
 from gateway.web.rest import TOOLS, RestSurface, name_of
-from gateway.web.rpc import RpcSurface, ToolSurface
+from gateway.web.rpc import RpcSurface
 
 BODY_TIMEOUT: Final = 15.0
 """Seconds for a client to send its request body."""
@@ -70,12 +69,10 @@ class Site:
     _: KW_ONLY
     endpoint: Endpoint
     operations: Operations
-    invocation: Invocation
     authenticator: Authenticator | None
     metadata: ResourceMetadata | None
     card: ServerCard | None
     page: ServicePage | None
-    rest_page_size: int
     max_body: int
     uses: UseCounter
     body_timeout: float = BODY_TIMEOUT
@@ -83,11 +80,9 @@ class Site:
     def __post_init__(self) -> None:
         self.name = self.mount.removeprefix("/")
         self._large_bodies = asyncio.Lock()
-        operations, invocation, mount = self.operations, self.invocation, self.mount
-        self.access = invocation.access
-        mcp, tool = McpSurface(self.endpoint), ToolSurface(operations, invocation)
-        rest = RestSurface(operations, invocation, self.rest_page_size, mount)
-        rpc = RpcSurface(invocation, operations.max_response)
+        operations, mount = self.operations, self.mount
+        self.access = operations.invocation.access
+        mcp, rest, rpc = McpSurface(self.endpoint), RestSurface(operations, mount), RpcSurface(operations)
         self._routes = {
             f"{mount}/mcp": _Route({"POST": mcp.post, "GET": mcp.get, "DELETE": mcp.delete}, MCP, "mcp"),
             f"{mount}{TOOLS}/list": _Route(_reading(rest.list_tools), REST, "rest"),
@@ -96,7 +91,7 @@ class Site:
             f"{mount}/jsonrpc": _Route({"POST": rpc.post}, RPC, "jsonrpc"),
         }
         self._tools = f"{mount}{TOOLS}/"
-        self._tool = _Route({**_reading(tool.get), "POST": tool.post}, RPC, "tool")
+        self._tool = _Route({**_reading(rpc.get_tool), "POST": rpc.post_tool}, RPC, "tool")
         self._tool_page: _Route | None = None
         if (page := self.page) is not None:
             self._routes[f"{mount}/"] = _Route(_reading(page.overview), REST, PAGE)
