@@ -15,7 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from gateway import jsonrpc
 from gateway.errors import BadBackendAnswer
@@ -241,49 +243,42 @@ def _is_embedded(block: Mapping[str, Any]) -> bool:
 
 def _readable(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy without optional members of a wrong type: clients would refuse the whole answer for one."""
-    return {key: value for key, value in block.items() if key not in _OPTIONAL or _OPTIONAL[key](value)}
+    return {key: value for key, value in block.items() if key not in _OPTIONAL or _is_of(_OPTIONAL[key], value)}
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _are_annotations(value: Any) -> bool:
-    if not isinstance(value, dict):
+def _is_of(kind: Any, value: Any) -> bool:
+    try:
+        jsonrpc.read_as(kind, value)
+    except ValueError:
         return False
-    audience, priority = value.get("audience", []), value.get("priority", 0)
-    return (
-        isinstance(audience, list)
-        and all(role in ("user", "assistant") for role in audience)
-        and type(priority) in (int, float)  # True is an int too
-        and 0 <= priority <= 1
-        and isinstance(value.get("lastModified", ""), str)
-    )
+    return True
 
 
-def _are_icons(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(icon, dict) and _is_icon(icon) for icon in value)
+class _Annotations(Struct, rename="camel"):
+    audience: tuple[Literal["user", "assistant"], ...] = ()
+    priority: float = 0.0
+    last_modified: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.priority <= 1:
+            raise ValueError("a priority is from 0 to 1")
 
 
-def _is_icon(icon: Mapping[str, Any]) -> bool:
-    sizes = icon.get("sizes", [])
-    return (
-        _has_strings("src")(icon)
-        and isinstance(icon.get("mimeType", ""), str)
-        and isinstance(sizes, list)
-        and all(map(_is_text, sizes))
-        and icon.get("theme", "light") in ("light", "dark")
-    )
+class _Icon(Struct, rename="camel"):
+    src: str
+    mime_type: str = ""
+    sizes: tuple[str, ...] = ()
+    theme: Literal["light", "dark"] = "light"
 
 
-_OPTIONAL: Final[dict[str, Callable[[Any], bool]]] = {
-    "_meta": lambda value: isinstance(value, dict),
-    "annotations": _are_annotations,
-    "description": _is_text,
-    "icons": _are_icons,
-    "mimeType": _is_text,
-    "size": lambda value: type(value) is int,
-    "title": _is_text,
+_OPTIONAL: Final[Mapping[str, Any]] = {
+    "_meta": dict,
+    "annotations": _Annotations,
+    "description": str,
+    "icons": list[_Icon],
+    "mimeType": str,
+    "size": int,
+    "title": str,
 }
 _BLOCKS: Final[dict[str, Callable[[Mapping[str, Any]], bool]]] = {
     "text": _has_strings("text"),

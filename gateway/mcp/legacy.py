@@ -30,7 +30,7 @@ from gateway.mcp.content import (
     call_result,
     fit_result,
 )
-from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
+from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask
 from gateway.mcp.envelope import parse_call_params
 from gateway.mcp.messages import (
     LAST_EVENT,
@@ -288,9 +288,10 @@ class Legacy:
 
         name_style = call.caller.name_style or self._invocation.name_style
         shown = call.tool.name_for(name_style) if revision.explains_progress else ""
-        held, beat = hold_stream(self._operations.streams, call.caller, elicitor), self._operations.heartbeat
-        outbox = None if elicitor is None else elicitor.outbox
-        events = progress.stream_progress(request, token, start, beat, held, cancels=False, tool=shown, outbox=outbox)
+        held, beat = self._operations.streams.hold_stream(call.caller), self._operations.heartbeat
+        events = progress.stream_progress(
+            request, token, start, beat, held, cancels=False, tool=shown, elicitor=elicitor
+        )
         return McpStreamReply(events, call.headers)
 
     async def _result(
