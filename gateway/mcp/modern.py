@@ -36,7 +36,7 @@ from gateway.mcp.envelope import (
 )
 from gateway.mcp.messages import PROTOCOL_VERSION, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import CAPABILITIES, META_MISSING, TITLED, WHOLE, Operations, ServerInfo
-from gateway.model import Caller, Catalog, JsonObject, Outcome, Tool
+from gateway.model import Caller, Catalog, JsonObject, NameStyle, Outcome, Tool
 from gateway.telemetry.record import RECORD
 
 
@@ -66,6 +66,11 @@ VERSIONS: Final = tuple(REVISIONS)
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
 PROJECTOR: Final = PROJECTORS[0]
 """The newest revision's projector."""
+_PROJECTORS: Final = {
+    (revision.version, style): revision.projector.with_name_style(style)
+    for revision in REVISIONS.values()
+    for style in NameStyle
+}
 
 _LISTED: Final = b'{"resultType":"complete","tools":'
 # How a list goes on behind its tools and its cursor: for how many milliseconds and by whom it may be cached.
@@ -136,8 +141,7 @@ class Modern:
     async def _list(
         self, mcp_request: McpRequest, revision: ModernRevision, request: Request, params: JsonObject
     ) -> McpReply:
-        style = mcp_request.caller.name_style or self._invocation.name_style
-        projector = revision.projector.with_name_style(style)
+        projector = _PROJECTORS[revision.version, mcp_request.caller.name_style or self._invocation.name_style]
         page = await self._operations.list_tools(mcp_request.caller, params.get("cursor"), projector)
         cached = (_CACHED_BY_ALL if page.is_shared else _CACHED_BY_ONE) % page.ttl_ms
         meta = self._identity(mcp_request.caller, revision)

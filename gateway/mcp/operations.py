@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cachetools import LRUCache, cached
+from cachetools import LRUCache
 from msgspec import Struct
 
 from gateway import __version__, jsonrpc
@@ -114,11 +114,10 @@ class Operations:
     max_response: int
     epoch: int = field(init=False)
     """The epoch of ``subscriptions`` for callers that this service admits; set again at the swap."""
+    _in_place: LRUCache[tuple[str, str], Catalog | None] = field(init=False, default_factory=lambda: LRUCache(_KEPT))
 
     def __post_init__(self) -> None:
         self.epoch = self.subscriptions.epoch
-        by_content = cached(LRUCache(_KEPT), key=lambda catalog: (catalog.digest, catalog.service.title))
-        self.searched = by_content(self.searched)
 
     def server_info(self, caller: Caller) -> ServerInfo:
         """Return the gateway's own description, from the cached listing if there is one."""
@@ -158,7 +157,10 @@ class Operations:
             after = await self._follow(cursor, caller)
         whole = await self.invocation.discovery.catalog(caller, patience)
         catalog = self.invocation.access.visible_catalog(caller, whole)
-        catalog = self.searched(catalog) or catalog
+        key = catalog.digest, catalog.service.title
+        if key not in self._in_place:
+            self._in_place[key] = self.searched(catalog)
+        catalog = self._in_place[key] or catalog
         page = await self.pages.get_page(catalog, projector, after, size or self.page_size)
         return ToolPage(
             page.tools,

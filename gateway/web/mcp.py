@@ -47,8 +47,9 @@ class McpSurface:
         headers = exchange.request.headers
         if not any(map(_ACCEPTS_JSON.search, headers.getall("Accept", ("*/*",)))):  # no Accept means any
             raise NotAcceptable("Accept must admit application/json")
-        value = jsonrpc.decode_strictly(exchange.take_body())
-        return _answer(exchange, await self.endpoint.answer(_mcp_request(exchange), value))
+        answering = self.endpoint.answer(_mcp_request(exchange), jsonrpc.decode_strictly(exchange.body))
+        exchange.body = b""  # it is decoded, so nobody needs it
+        return _answer(exchange, await answering)
 
     async def get(self, exchange: Exchange) -> Response | StreamedResponse:
         return _answer(exchange, await self.endpoint.legacy.open_stream(_mcp_request(exchange)))
