@@ -18,8 +18,6 @@ from gateway.concurrency.background import UseCounter
 from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, ParseError
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
-from gateway.mcp import operations as server_info
-from gateway.mcp import running as progress
 from gateway.mcp.content import (
     BLOCKS_2024_11,
     BLOCKS_2025_03,
@@ -40,9 +38,9 @@ from gateway.mcp.messages import (
     McpRequest,
     McpStreamReply,
 )
-from gateway.mcp.operations import Operations
-from gateway.mcp.running import CallNotices
-from gateway.mcp.sessions import Sessions
+from gateway.mcp.operations import CAPABILITIES, META_MISSING, PLAIN, TITLED, WHOLE, Operations
+from gateway.mcp.running import CallNotices, stream_progress
+from gateway.mcp.sessions import Session, Sessions
 from gateway.model import CallExtras, JsonObject
 from gateway.telemetry.record import RECORD, client_name
 
@@ -70,26 +68,17 @@ REVISIONS: Final = {
     revision.version: revision
     for revision in (
         LegacyRevision(
-            "2025-11-25",
-            _STRUCTURED,
-            ResultShape(True, True, BLOCKS_2025_06),
-            server_info.WHOLE,
-            elicits=("form", "url"),
+            "2025-11-25", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), WHOLE, elicits=("form", "url")
         ),
-        LegacyRevision(
-            "2025-06-18", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), server_info.TITLED, elicits=("form",)
-        ),
-        LegacyRevision(
-            "2025-03-26", _ANNOTATED, ResultShape(False, True, BLOCKS_2025_03), server_info.PLAIN, batches=True
-        ),
-        LegacyRevision(
-            "2024-11-05", _PLAIN, ResultShape(False, True, BLOCKS_2024_11), server_info.PLAIN, explains_progress=False
-        ),
+        LegacyRevision("2025-06-18", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), TITLED, elicits=("form",)),
+        LegacyRevision("2025-03-26", _ANNOTATED, ResultShape(False, True, BLOCKS_2025_03), PLAIN, batches=True),
+        LegacyRevision("2024-11-05", _PLAIN, ResultShape(False, True, BLOCKS_2024_11), PLAIN, explains_progress=False),
     )
 }
 VERSIONS: Final = tuple(REVISIONS)
 LATEST: Final = VERSIONS[0]
 ASSUMED: Final = "2025-03-26"  # of a request that names no revision
+_NO_SESSION: Final = Session(ASSUMED)
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
 
 _OTHER_METHODS: Final = "POST, DELETE"
@@ -167,13 +156,8 @@ class Legacy:
         if not mcp_request.accepts_stream:
             raise NotAcceptable("Accept must admit text/event-stream")
         context = await self._context(mcp_request)
-        operations, caller = self._operations, mcp_request.caller
-        operations.check_stream(caller)
-        events = progress.stream_notices(
-            operations.subscriptions, operations.epoch, operations.streams, caller,
-            first=None,  # HTTP libraries hold the headers back until the first bytes
-            changed=_CHANGED, session=context.session,
-        )  # fmt: skip
+        # A keep-alive is first: HTTP libraries hold the headers back until the first bytes.
+        events = self._operations.open_stream(mcp_request.caller, None, _CHANGED, session=context.session)
         return McpStreamReply(events, notices=True)
 
     async def end_session(self, mcp_request: McpRequest) -> McpReply:
@@ -197,13 +181,10 @@ class Legacy:
     async def _context(self, mcp_request: McpRequest) -> _RequestContext:
         """Return the request with its session and revision. Raise :class:`~gateway.errors.SessionNotFound`."""
         id = mcp_request.headers.get(SESSION)
-        session = None if id is None else await self._sessions.read_session(id, mcp_request.caller)
-        named = mcp_request.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
+        session = _NO_SESSION if id is None else await self._sessions.read_session(id, mcp_request.caller)
+        named = mcp_request.headers.get(PROTOCOL_VERSION) or session.revision
         record = RECORD.get()
-        record.revision = named
-        if session is None:
-            return _RequestContext(mcp_request, id, REVISIONS[named])
-        record.client = session.client
+        record.revision, record.client = named, session.client
         return _RequestContext(mcp_request, id, REVISIONS[named], session.elicits)
 
     async def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
@@ -219,7 +200,7 @@ class Legacy:
         version = requested if isinstance(requested, str) and requested in REVISIONS else LATEST
         info = self._operations.server_info(context.mcp_request.caller)
         server = info.implementation(REVISIONS[version].introduces)
-        result = {"protocolVersion": version, "capabilities": server_info.CAPABILITIES, "serverInfo": server}
+        result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": server}
         if info.instructions:
             result["instructions"] = info.instructions
         elicits = declared_modes(params.get("capabilities"), REVISIONS[version].elicits)
@@ -235,7 +216,7 @@ class Legacy:
         caller = context.mcp_request.caller
         projector = context.revision.projector.with_name_style(caller.name_style or self._invocation.name_style)
         page = await self._operations.list_tools(caller, params.get("cursor"), projector)
-        meta = b',"_meta":%b}' % jsonrpc.encode({server_info.META_MISSING: page.missing}) if page.missing else b"}"
+        meta = b',"_meta":%b}' % jsonrpc.encode({META_MISSING: page.missing}) if page.missing else b"}"
         return McpReply(200, jsonrpc.joined_response(request.id, b'{"tools":', page.tools, page.next_cursor, meta))
 
     async def _call(
@@ -289,9 +270,7 @@ class Legacy:
         name_style = call.caller.name_style or self._invocation.name_style
         shown = call.tool.name_for(name_style) if revision.explains_progress else ""
         held, beat = self._operations.streams.hold_stream(call.caller), self._operations.heartbeat
-        events = progress.stream_progress(
-            request, token, start, beat, held, cancels=False, tool=shown, elicitor=elicitor
-        )
+        events = stream_progress(request, token, start, beat, held, cancels=False, tool=shown, elicitor=elicitor)
         return McpStreamReply(events, call.headers)
 
     async def _result(

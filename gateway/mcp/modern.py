@@ -23,7 +23,6 @@ from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError, InvalidParams, MethodNotFound, NotAcceptable, UnsupportedVersion
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
-from gateway.mcp import running as progress
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result, fit_result
 from gateway.mcp.envelope import (
     META_SERVER,
@@ -36,6 +35,7 @@ from gateway.mcp.envelope import (
 )
 from gateway.mcp.messages import PROTOCOL_VERSION, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import CAPABILITIES, META_MISSING, TITLED, WHOLE, Operations, ServerInfo
+from gateway.mcp.running import stream_progress
 from gateway.model import Caller, Catalog, JsonObject, NameStyle, Outcome, Tool
 from gateway.telemetry.record import RECORD
 
@@ -180,7 +180,7 @@ class Modern:
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
         shown = call.tool.name_for(call.caller.name_style or self._invocation.name_style)
         held, beat = self._operations.streams.hold_stream(call.caller), self._operations.heartbeat
-        events = progress.stream_progress(request, token, start, beat, held, cancels=True, tool=shown)
+        events = stream_progress(request, token, start, beat, held, cancels=True, tool=shown)
         return McpStreamReply(events, call.headers)
 
     def _result(self, outcome: Outcome, caller: Caller, revision: ModernRevision) -> dict[str, Any]:
@@ -201,17 +201,15 @@ class Modern:
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
             raise InvalidParams('"notifications" must be an object that names the wanted ones')
-        operations, caller = self._operations, mcp_request.caller
-        operations.check_stream(caller)
         tools = wanted.get("toolsListChanged") is True
         meta = {META_SUBSCRIPTION: request.id}
         acknowledged = {"_meta": meta, "notifications": {"toolsListChanged": True} if tools else {}}
-        events = progress.stream_notices(
-            operations.subscriptions, operations.epoch, operations.streams, caller,
-            first=jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged),
-            changed=jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta}) if tools else None,
+        events = self._operations.open_stream(
+            mcp_request.caller,
+            jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged),
+            jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta}) if tools else None,
             last=jsonrpc.response_bytes(request.id, _result_of("complete", {}, meta)),
-        )  # fmt: skip
+        )
         return McpStreamReply(events, notices=True)
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:

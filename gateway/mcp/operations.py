@@ -17,6 +17,8 @@ from gateway.errors import InvalidCursor
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
+from gateway.mcp.messages import Events
+from gateway.mcp.running import stream_notices
 from gateway.model import Caller, Catalog, ServiceInfo
 from gateway.settings.mcp import Icon, McpServer
 from gateway.signing import Signer, SigningKeys
@@ -27,8 +29,6 @@ PLAIN: Final = ("name", "version")
 TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "description", "websiteUrl", "icons")
 SERVER_NAME: Final = "jsonrpc-mcp-gateway"
-UNKNOWN: Final = ServiceInfo()
-"""A service whose listing is not cached."""
 META_MISSING: Final = "missingServices"
 """Member of ``_meta``: the services of a group whose tools cannot be listed."""
 CAPABILITIES: Final = {"tools": {"listChanged": True}}
@@ -50,8 +50,8 @@ class ServerInfo:
 
 
 def describe_server(own: McpServer, service: ServiceInfo, hints: Iterable[str] = ()) -> ServerInfo:
-    """Return the description of the server for a service: from ``own`` settings, then from the service's listing. Its
-    instructions are the operator's, or those of the listing and ``hints`` on its tools."""
+    """Return the description of the server: from its ``own`` settings, then from what the listing says of the service.
+    Its instructions are the operator's, or those of the listing and ``hints`` on its tools."""
     about = own.about
     members = {
         "name": own.name or service.title or SERVER_NAME,
@@ -123,13 +123,13 @@ class Operations:
         """Return the gateway's own description, from the cached listing if there is one."""
         catalog = self.invocation.discovery.current(caller.view)  # a client that connects must not wait for a listing
         if catalog is None:
-            return describe_server(self.server, UNKNOWN)
+            return describe_server(self.server, ServiceInfo())
         return describe_server(self.server, catalog.service, catalog.hints)
 
     def public_info(self) -> ServerInfo:
         """Return what everybody may know: what is configured, and the version of the listing that all callers share."""
         catalog = self.invocation.discovery.current()
-        return describe_server(self.server, ServiceInfo(version=catalog.service.version) if catalog else UNKNOWN)
+        return describe_server(self.server, ServiceInfo(version=catalog.service.version if catalog else ""))
 
     async def admit_discovery(self, caller: Caller) -> None:
         """Check that the caller may list tools, and count one request. Raise
@@ -170,11 +170,15 @@ class Operations:
             whole.service.missing,
         )
 
-    def check_stream(self, caller: Caller) -> None:
-        """Check that the caller may open one more stream of notifications. Raise
-        :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
+    def open_stream(
+        self, caller: Caller, first: bytes | None, changed: bytes | None, *, last: bytes | None = None,
+        session: str | None = None,
+    ) -> Events:  # fmt: skip
+        """Return a stream of notifications (:func:`stream_notices`). Raise :class:`~gateway.errors.InsufficientScope`,
+        and :class:`~gateway.errors.RateLimited` where the caller has too many."""
         self.invocation.access.check_list(caller)
         self.streams.check(caller)
+        return stream_notices(self.subscriptions, self.epoch, self.streams, caller, first, changed, last, session)
 
     def may_stream(self, call: Call) -> bool:
         """Return whether a stream answers a call that asks for progress: the call is made, and its caller has a stream

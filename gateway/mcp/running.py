@@ -230,11 +230,10 @@ async def stream_notices(
     epoch: int,
     streams: StreamLimit,
     caller: Caller,
-    *,
     first: bytes | None,
     changed: bytes | None,
-    last: bytes | None = None,
-    session: str | None = None,
+    last: bytes | None,
+    session: str | None,
 ) -> Events:
     """Yield ``first``; then ``changed`` when tools have changed, unless it is None, and keep-alives; and ``last`` when
     the gateway ends the stream. Only a session's newest stream gets changes: MCP forbids to send one twice. A stream

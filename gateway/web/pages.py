@@ -100,10 +100,14 @@ def render(template: str, path: str, status: int = 200, **values: Any) -> Respon
     return Response(text.encode("utf-8", "replace"), status, _HTML, _HEADERS)
 
 
-def index(path: str, sites: Iterable[Any], mode: str) -> Response:
-    """Return the page at ``/`` of several services. Where ``mode`` is ``token`` it names none."""
-    shown = [site.page for site in sites if site.page is not None] if mode == PUBLIC else []
-    return render("index.html", path, services=[{"mount": page.mount[1:], **page.about()} for page in shown])
+async def index(exchange: Exchange, sites: Iterable[Any], mode: str) -> Response:
+    """Return the page at ``/`` of several services, which counts as a listing of each. Where ``mode`` is ``token`` it
+    names none. Raise :class:`RateLimited`."""
+    pages = [site.page for site in sites if site.page is not None]
+    for page in pages:
+        await page.operations.admit_discovery(Caller(exchange.record.address))
+    shown = [{"mount": page.mount[1:], **page.about()} for page in pages] if mode == PUBLIC else []
+    return render("index.html", exchange.request.safe_path, services=shown)
 
 
 PUBLIC: Final = "public"
@@ -234,7 +238,7 @@ class ServicePage:
         if exchange.error is not None:
             return self._refused(exchange)
         if self.mode == TOKEN and exchange.caller.principal is None:
-            return render("shell.html", exchange.path)
+            return render("shell.html", exchange.request.safe_path)
         try:
             with suppress(InsufficientScope):  # the page says which one is missing
                 await self.operations.admit_discovery(exchange.caller)
@@ -287,7 +291,7 @@ class ServicePage:
         about = unnamed if self.mode == TOKEN and caller is None else self.about()
         page = {**about, "mount": self.mount[1:], "takes_tokens": self._access.enabled,
                 "subject": caller.subject if caller else "", "mode": self.mode, "key_variable": variable}  # fmt: skip
-        return render(template, exchange.path, status, page=page, **values)
+        return render(template, exchange.request.safe_path, status, page=page, **values)
 
     async def _visible(self, caller: Caller) -> tuple[Catalog, str]:
         """Return the tools of ``tools/list`` for this caller; none, and why not."""

@@ -101,9 +101,9 @@ class Site:
     def __repr__(self) -> str:
         return f"<Site at {self.mount or '/'}, {'auth on' if self.authenticator else 'auth off'}, {self.uses}>"
 
-    async def answer(self, exchange: Exchange, address: str) -> Response | StreamedResponse:
-        """Find the route and the caller, and return the handler's response. ``address`` is the caller's. It is
-        counted in ``exchange.uses`` and ``exchange.small`` from here on; the caller of this method counts its end.
+    async def answer(self, exchange: Exchange) -> Response | StreamedResponse:
+        """Find the route and the caller, and return the handler's response. The exchange is counted in its ``uses`` and
+        ``small`` from here on; the caller of this method counts its end.
 
         Unknown paths and methods are refused before authentication. Raise :class:`~gateway.errors.GatewayError`.
         """
@@ -112,20 +112,20 @@ class Site:
         request = exchange.request
         route = self._route(exchange)
         if route is None:
-            has_trailing_slash = exchange.path == f"{self.mount}/mcp/"
+            has_trailing_slash = request.safe_path == f"{self.mount}/mcp/"
             raise NotFound(f"Not found; the MCP endpoint is {self.mount}/mcp" if has_trailing_slash else "Not found")
         record = exchange.record
-        record.surface, record.address = route.surface, address
+        record.surface = route.surface
         handler = route.methods.get(request.method)
         if handler is None:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
         try:
-            exchange.caller = await self._caller(exchange, address)
+            exchange.caller = await self._caller(exchange)
         except Unauthorized as refusal:
             if self.page is None or route.surface != PAGE or not self.page.admits(exchange, refusal):
                 raise
-            exchange.caller = _anonymous(address, SHARED, None, None)
+            exchange.caller = _anonymous(record.address, SHARED, None, None)
         memory = record.memory = _admit(request, exchange.caller)
         if request.method == "POST":
             body = exchange.body = await self._json_body(request, route.form.content_types, memory)
@@ -144,7 +144,7 @@ class Site:
         """Return the form of an error on the exchange's path, also before its route is known."""
         route = self._route(exchange)
         if route is None:
-            return form_of_unknown(exchange.path)
+            return form_of_unknown(exchange.request.safe_path)
         if route is self._tool and exchange.request.method != "POST":
             return REST
         return route.form
@@ -156,22 +156,23 @@ class Site:
         return www_authenticate(error, url, self.authenticator.scheme if self.authenticator else "Bearer")
 
     def _route(self, exchange: Exchange) -> _Route | None:
-        route = self._routes.get(exchange.path)
-        if route is None and exchange.path.startswith(self._tools):
-            segment = exchange.path[len(self._tools) :]
+        path = exchange.request.safe_path
+        route = self._routes.get(path)
+        if route is None and path.startswith(self._tools):
+            segment = path[len(self._tools) :]
             if segment and "/" not in segment:
                 exchange.tool = name_of(_decoded(segment))
                 return self._tool
-        elif route is None and self._tool_page and exchange.path.startswith(f"{self.mount}/page/"):
-            exchange.tool = _decoded(exchange.path[len(self.mount) + 6 :])
+        elif route is None and self._tool_page and path.startswith(f"{self.mount}/page/"):
+            exchange.tool = _decoded(path[len(self.mount) + 6 :])
             return self._tool_page if exchange.tool else None
         return route
 
-    async def _caller(self, exchange: Exchange, address: str) -> Caller:
+    async def _caller(self, exchange: Exchange) -> Caller:
         """Authenticate the caller. Raise :class:`~gateway.errors.Unauthorized`,
         :class:`~gateway.errors.MalformedAuthorization`, :class:`~gateway.errors.AuthUnavailable`,
         :class:`~gateway.errors.InvalidParams`."""
-        request = exchange.request
+        request, address = exchange.request, exchange.record.address
         headers, queried = request.headers, "?" in request.target
         if self.authenticator is None:
             return _anonymous(address, SHARED, None, _name_style_in(request) if queried else None)
