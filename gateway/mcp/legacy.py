@@ -22,7 +22,6 @@ from gateway.mcp.content import (
     BLOCKS_2024_11,
     BLOCKS_2025_03,
     BLOCKS_2025_06,
-    ResultShape,
     ToolProjector,
     call_meta,
     call_result,
@@ -53,7 +52,7 @@ class LegacyRevision:
 
     version: str
     projector: ToolProjector
-    shape: ResultShape
+    blocks: frozenset[str]
     introduces: tuple[str, ...]
     batches: bool = False
     explains_progress: bool = True
@@ -67,12 +66,10 @@ _PLAIN: Final = ToolProjector(annotations=False, titles=False, outputs=False)
 REVISIONS: Final = {
     revision.version: revision
     for revision in (
-        LegacyRevision(
-            "2025-11-25", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), WHOLE, elicits=("form", "url")
-        ),
-        LegacyRevision("2025-06-18", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), TITLED, elicits=("form",)),
-        LegacyRevision("2025-03-26", _ANNOTATED, ResultShape(False, True, BLOCKS_2025_03), PLAIN, batches=True),
-        LegacyRevision("2024-11-05", _PLAIN, ResultShape(False, True, BLOCKS_2024_11), PLAIN, explains_progress=False),
+        LegacyRevision("2025-11-25", _STRUCTURED, BLOCKS_2025_06, WHOLE, elicits=("form", "url")),
+        LegacyRevision("2025-06-18", _STRUCTURED, BLOCKS_2025_06, TITLED, elicits=("form",)),
+        LegacyRevision("2025-03-26", _ANNOTATED, BLOCKS_2025_03, PLAIN, batches=True),
+        LegacyRevision("2024-11-05", _PLAIN, BLOCKS_2024_11, PLAIN, explains_progress=False),
     )
 }
 VERSIONS: Final = tuple(REVISIONS)
@@ -238,7 +235,7 @@ class Legacy:
         if elicitor is not None:
             elicitor.close()
         end = asyncio.get_running_loop().create_future()
-        result = self._result(call, context.revision.shape, elicitor=elicitor)
+        result = self._result(call, context.revision, elicitor=elicitor)
         work = self.running.start(result, session, request.id, end)
         await end  # where the client hangs up, the call continues
         if work.cancelled():
@@ -264,7 +261,7 @@ class Legacy:
         revision = context.revision
 
         def start() -> asyncio.Task[dict[str, Any]]:
-            work = self._result(call, revision.shape, answer_started=True, elicitor=elicitor)
+            work = self._result(call, revision, answer_started=True, elicitor=elicitor)
             return self.running.start(work, context.session, request.id)
 
         name_style = call.caller.name_style or self._invocation.name_style
@@ -274,7 +271,7 @@ class Legacy:
         return McpStreamReply(events, call.headers)
 
     async def _result(
-        self, call: Call, shape: ResultShape, *, answer_started: bool = False, elicitor: Elicitor | None = None
+        self, call: Call, revision: LegacyRevision, *, answer_started: bool = False, elicitor: Elicitor | None = None
     ) -> dict[str, Any]:
         with self._uses:
             if elicitor is None:
@@ -283,7 +280,7 @@ class Legacy:
                 outcome = await execute_and_ask(self._invocation, call, elicitor)
         if outcome.tool.fit is not None:
             outcome = await fit_result(outcome, outcome.tool.fit)
-        result = call_result(outcome, shape)
+        result = call_result(outcome, revision.projector, revision.blocks)
         if (outcome.fault is not None or outcome.more) and (meta := call_meta(outcome)):
             result["_meta"] = meta
         return result

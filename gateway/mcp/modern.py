@@ -23,7 +23,7 @@ from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError, InvalidParams, MethodNotFound, NotAcceptable, UnsupportedVersion
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
-from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result, fit_result
+from gateway.mcp.content import BLOCKS_2025_06, ToolProjector, call_meta, call_result, fit_result
 from gateway.mcp.envelope import (
     META_SERVER,
     META_SUBSCRIPTION,
@@ -50,7 +50,7 @@ class ModernRevision:
 
     version: str
     projector: ToolProjector
-    shape: ResultShape
+    blocks: frozenset[str]
     introduces: tuple[str, ...]
     identifies: tuple[str, ...]
     discover_ttl: int = 300_000
@@ -58,9 +58,7 @@ class ModernRevision:
 
 REVISIONS: Final = {  # the newest first
     revision.version: revision
-    for revision in (
-        ModernRevision("2026-07-28", ToolProjector(), ResultShape(True, False, BLOCKS_2025_06), WHOLE, TITLED),
-    )
+    for revision in (ModernRevision("2026-07-28", ToolProjector(), BLOCKS_2025_06, WHOLE, TITLED),)
 }
 VERSIONS: Final = tuple(REVISIONS)
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
@@ -188,7 +186,8 @@ class Modern:
         if outcome.fault is not None or outcome.more:
             meta = {**_identity_of(self._operations.server_info(caller), revision.identifies), **call_meta(outcome)}
         if outcome.input_request is None:
-            return {"resultType": "complete", **call_result(outcome, revision.shape), "_meta": meta}
+            result = call_result(outcome, revision.projector, revision.blocks)
+            return {"resultType": "complete", **result, "_meta": meta}
         asked = outcome.input_request
         members = {"inputRequests": asked.requests or None, "requestState": asked.state}
         return _result_of("input_required", {name: it for name, it in members.items() if it is not None}, meta)

@@ -236,7 +236,8 @@ class ServicePage:
         """Return the page in place of the one that is asked for: why a token is refused, the one without names, or that
         this caller asked too often. Each page counts as a listing."""
         if exchange.error is not None:
-            return self._refused(exchange)
+            report = self.report(_raw(exchange), str(exchange.error.message))
+            return self._render(exchange, "whoami.html", 401, principal=None, report=report, accepted=False)
         if self.mode == TOKEN and exchange.caller.principal is None:
             return render("shell.html", exchange.request.safe_path)
         try:
@@ -277,11 +278,6 @@ class ServicePage:
             (scope, len(tools), [tool.name_for(self._style) for tool in tools if tool.name in seen.by_name][:_SHOWN])
             for scope, tools in sorted(needing.items())[:_SHOWN]
         ]
-
-    def _refused(self, exchange: Exchange) -> Response:
-        error = exchange.error
-        report = self.report(_raw(exchange), str(getattr(error, "message", error)))
-        return self._render(exchange, "whoami.html", 401, principal=None, report=report, accepted=False)
 
     def _render(self, exchange: Exchange, template: str, status: int = 200, **values: Any) -> Response:
         """Return a page with what each page of the service has: its name and state, unless they are for callers with a

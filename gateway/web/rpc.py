@@ -55,7 +55,8 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
     try:
         call = await invocation.prepare(exchange.caller, name, arguments, as_sent=True)
         message.params = None
-        exchange.headers.update(call.headers)
+        if record is exchange.record:  # what is left after one item of a batch says nothing of the others
+            exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is None:
             return json_value(outcome.value)
