@@ -28,7 +28,6 @@ from gateway.errors import (
     InvalidArguments,
     InvalidRequest,
     RateLimited,
-    Unauthorized,
 )
 from gateway.http_server.response import Response
 from gateway.mcp.envelope import call_request
@@ -136,15 +135,6 @@ class ServicePage:
         self._style = NameStyle(self.settings.catalog.names)
         self._curation = Curation(self.settings.catalog)
         self._is_local = self.settings.server.is_local and not self.settings.auth.traits.authenticates
-
-    def admits(self, exchange: Exchange, refusal: Unauthorized) -> bool:
-        """Return whether a caller without a good token gets a page. A refused token is noted, so that the page says why
-        it is refused."""
-        if exchange.request.method == "POST":
-            return False
-        if "Authorization" in exchange.request.headers:
-            exchange.note_error(refusal)
-        return True
 
     def about(self) -> dict[str, Any]:
         """Return what everybody may know of the service: its name, and its state in words."""

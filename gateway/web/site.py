@@ -123,8 +123,10 @@ class Site:
         try:
             exchange.caller = await self._caller(exchange)
         except Unauthorized as refusal:
-            if self.page is None or route.surface != PAGE or not self.page.admits(exchange, refusal):
+            if route.surface != PAGE or request.method == "POST":
                 raise
+            if "Authorization" in request.headers:  # the page says why the token is refused
+                exchange.note_error(refusal)
             exchange.caller = _anonymous(record.address, SHARED, None, None)
         memory = record.memory = _admit(request, exchange.caller)
         if request.method == "POST":
