@@ -20,7 +20,7 @@ from yarl import URL
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import load_settings
 from gateway.process.server import Server
-from gateway.service.mount import BuildContext
+from gateway.service.resource import BuildContext
 from gateway.service.service import Service
 from gateway.settings import ServiceSettings
 from gateway.store import ServerStore

@@ -18,8 +18,8 @@ from gateway.http_client.choice import open_client
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.service.group import build_alone
-from gateway.service.mount import BuildContext, Mount
-from gateway.service.resource import Resource
+from gateway.service.mount import Mount
+from gateway.service.resource import BuildContext, Resource
 from gateway.service.service import Service
 from gateway.settings import CustomListing, ResourceSettings
 from gateway.signing import SecretError

@@ -166,7 +166,7 @@ class Conversation:
         headers = CIMultiDict({"Accept": EVENT_STREAM})
         if self._session is not None:
             headers[SESSION] = self._session
-        return McpRequest(headers, b"", caller, repeats_body=False)
+        return McpRequest(headers, caller, repeats_body=False)
 
     async def _send_notices(self) -> None:
         """Send the older era's notifications that belong to no request."""

@@ -150,7 +150,7 @@ class UseCounter:
     def __init__(self) -> None:
         self.running = 0
         self.is_awaited = False
-        self._idle: asyncio.Event | None = None  # made for those who wait
+        self._idle = asyncio.Event()
         self._given_up = False
 
     def __repr__(self) -> str:
@@ -165,18 +165,16 @@ class UseCounter:
             self.note_end()
 
     def note_end(self) -> None:
-        if self._idle is not None and not self.running:
+        if not self.running:
             self._idle.set()
 
     async def wait_until_idle(self) -> None:
         if self.running and not self._given_up:
             self.is_awaited = True
-            self._idle = self._idle or asyncio.Event()
             self._idle.clear()
             await self._idle.wait()
 
     def give_up(self) -> None:
         """End all waits although requests are running: the shutdown's time is over."""
         self._given_up = True
-        if self._idle is not None:
-            self._idle.set()
+        self._idle.set()

@@ -43,7 +43,7 @@ _ABOUT: Final = (
 def _builtin_tool(name: str, title: str, description: str, input_schema: JsonObject, **members: Any) -> Tool:
     order = tuple(input_schema["properties"])
     binding = Binding(name, Structure.BY_NAME, order, is_builtin=True)
-    return Tool(name, name, description, input_schema, binding, title, closed=True, **members)
+    return Tool(name, name, description, input_schema, binding, title, closed=True, coerces=True, **members)
 
 
 def _object_schema(required: list[str], **properties: JsonObject) -> dict[str, Any]:

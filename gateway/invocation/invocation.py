@@ -168,14 +168,15 @@ class Invocation:
                 return Call(caller, tool, {}, extras, quota.fault, quota.headers, self._execute, {})
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
-            target, call_arguments = await self._target(caller, builtin, call_arguments)
+            target, call_arguments = await self._target(caller, builtin, call_arguments, as_sent)
             record.tool = target.name
         sent = call_arguments
         # Before anything is bound to the arguments: a consent, a request's state, a line of the audit.
         validators, take = self.validators, record.memory.take
         is_valid = validators.compile_tool(target.digest, target.checked_schema).is_valid(sent)
         if not (is_valid or as_sent) and (repaired := repair_arguments(target, sent, validators, take)) is not None:
-            (call_arguments, record.coerced), is_valid = repaired, True
+            call_arguments, is_valid = repaired[0], True
+            record.coerced += repaired[1]
         if state is not None and not await self.input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self.budget.spend(caller, target)
         elif quota is not None and target is not tool:
@@ -203,21 +204,31 @@ class Invocation:
         return {"method": method, "params": params}
 
     async def _target(
-        self, caller: Caller, builtin: BuiltinTool, arguments: Mapping[str, Any]
+        self, caller: Caller, builtin: BuiltinTool, arguments: Mapping[str, Any], as_sent: bool
     ) -> tuple[Tool, Mapping[str, Any]]:
         """Return the tool that a call of a built-in tool calls, and its arguments."""
-        tool = builtin.tool
-        given = {name: value for name, value in arguments.items() if value is not None}  # models send null for nothing
+        name, given = self._named(builtin, arguments, as_sent)
         if not builtin.calls_named:
-            return tool, given
-        validator = self.validators.compile_tool(tool.digest, tool.checked_schema)
-        named = await self.discovery.find_tool(caller, given["name"]) if validator.is_valid(given) else None
+            return builtin.tool, given
+        named = None if name is None else await self.discovery.find_tool(caller, name)
         if self.access.enabled:
-            self.access.check_call(caller, named or tool)
+            self.access.check_call(caller, named or builtin.tool)
         if named is None:
-            return tool, given
+            return builtin.tool, given
         log.info("tool called through call_tool", tool=named.name, method=named.method)
         return named, given.get("arguments", {})
+
+    def _named(
+        self, builtin: BuiltinTool, arguments: Mapping[str, Any], as_sent: bool
+    ) -> tuple[str | None, Mapping[str, Any]]:
+        """Return the name that a built-in tool is to call, None where it calls none, and what it was given."""
+        tool, record = builtin.tool, RECORD.get()
+        # Models send null for nothing, and some the arguments of the tool that they call as a text.
+        given: Mapping[str, Any] = {name: value for name, value in arguments.items() if value is not None}
+        if builtin.calls_named and not as_sent:
+            given, record.coerced = repair_arguments(tool, given, self.validators, record.memory.take) or (given, 0)
+        schema = self.validators.compile_tool(tool.digest, tool.checked_schema)
+        return given["name"] if builtin.calls_named and schema.is_valid(given) else None, given
 
     async def _execute(self, call: Call, answer_started: bool) -> Outcome:
         # One coroutine for all that most calls need: each more of them is resumed, too, when the answer arrives.

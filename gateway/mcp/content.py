@@ -15,7 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from gateway import jsonrpc
 from gateway.errors import BadBackendAnswer
@@ -27,16 +29,6 @@ from gateway.telemetry.record import RECORD
 
 _NOTHING_TEXT: Final = "Done. This method returns nothing."
 _MAX_BLOCKS: Final = 1000  # each is checked and copied
-
-
-@dataclass(frozen=True, slots=True)
-class ResultShape:
-    """Describe how a revision writes results: with ``structuredContent`` or not, only as an object or not, with which
-    blocks."""
-
-    structured: bool
-    objects_only: bool
-    blocks: frozenset[str]
 
 
 RETRY_AFTER: Final = "retryAfter"
@@ -51,9 +43,10 @@ def call_meta(outcome: Outcome) -> dict[str, Any]:
     return {TRUNCATED: True} if outcome.more else {} if wait is None else {RETRY_AFTER: wait}
 
 
-def call_result(outcome: Outcome, shape: ResultShape) -> dict[str, Any]:
-    """Return ``content``, ``isError`` and, where there is one, ``structuredContent`` of a ``tools/call`` result. Parts
-    may be :data:`~gateway.jsonrpc.Raw`."""
+def call_result(outcome: Outcome, form: ToolProjector, blocks: frozenset[str]) -> dict[str, Any]:
+    """Return ``content``, ``isError`` and, where there is one, ``structuredContent`` of a ``tools/call`` result, for a
+    revision with the output schemas of ``form`` and these content ``blocks``. Parts may be
+    :data:`~gateway.jsonrpc.Raw`."""
     if outcome.fault is not None:
         return _text_result(outcome.fault.message, failed=True)
     if outcome.value is NO_RESULT:
@@ -62,9 +55,9 @@ def call_result(outcome: Outcome, shape: ResultShape) -> dict[str, Any]:
         text = str(outcome.value, "utf-8")
         return {"content": [{"type": "text", "text": part} for part in (text, outcome.more)], "isError": False}
     if not outcome.tool.returns_blocks:
-        return _value_result(outcome.tool, outcome.value, shape)
+        return _value_result(outcome.tool, outcome.value, form)
     try:
-        return _block_result(outcome.tool, outcome.value, shape)
+        return _block_result(outcome.tool, outcome.value, form, blocks)
     except BadBackendAnswer as fault:
         RECORD.get().note_outcome(fault.slug)
         return _text_result(fault.message, failed=True)
@@ -74,29 +67,29 @@ def _text_result(text: str, *, failed: bool = False) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": failed}
 
 
-def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
+def _value_result(tool: Tool, value: Any, form: ToolProjector) -> dict[str, Any]:
     if isinstance(value, str):
         shown = _text_result(value)
-        return shown if tool.published_output is None else shown | _structured_content(tool, value, shape)
+        return shown if tool.published_output is None else shown | _structured_content(tool, value, form)
     if type(value) is not Raw:
         value = Raw(jsonrpc.encode(value))  # once, for the text and for structuredContent
     text = str(value, "utf-8")
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": False}
-    if shape.structured and not shape.objects_only:
+    if form.outputs and not form.objects_only:
         result["structuredContent"] = value
         return result
-    return result | _structured_content(tool, value, shape, is_object=text.startswith("{"))
+    return result | _structured_content(tool, value, form, is_object=text.startswith("{"))
 
 
-def _structured_content(tool: Tool, value: Any, shape: ResultShape, *, is_object: bool = False) -> dict[str, Any]:
+def _structured_content(tool: Tool, value: Any, form: ToolProjector, *, is_object: bool = False) -> dict[str, Any]:
     """Return the member ``structuredContent``, or ``{}`` where there is none. ``value`` may be its JSON. Where the
     revision requires an object, another value is wrapped as its output schema is, and left out without one."""
-    if not shape.structured:
+    if not form.outputs:
         return {}
     declared = tool.published_output
-    if shape.objects_only and declared is not None and not is_object_schema(declared):
+    if form.objects_only and declared is not None and not is_object_schema(declared):
         return {"structuredContent": {"result": value}}
-    if shape.objects_only and not is_object:
+    if form.objects_only and not is_object:
         return {}
     return {"structuredContent": value}
 
@@ -197,26 +190,26 @@ def _size(value: Any) -> int:
     return len(jsonrpc.encode(value))
 
 
-def _block_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
+def _block_result(tool: Tool, value: Any, form: ToolProjector, known: frozenset[str]) -> dict[str, Any]:
     """Return the result of a tool that returns content blocks. Raise :class:`BadBackendAnswer`."""
     given: Mapping[str, Any] = value if isinstance(value, dict) else {"content": value}
     blocks = given.get("content")
     if not isinstance(blocks, list) or len(blocks) > _MAX_BLOCKS:
         raise BadBackendAnswer("The backend's result is declared as MCP content but is not MCP content")
-    shown = [_block(block, position, shape) for position, block in enumerate(blocks)]
+    shown = [_block(block, position, known) for position, block in enumerate(blocks)]
     result = {"content": shown, "isError": given.get("isError") is True}
     if "structuredContent" not in given:
         return result
     structured = given["structuredContent"]
-    return result | _structured_content(tool, structured, shape, is_object=isinstance(structured, dict))
+    return result | _structured_content(tool, structured, form, is_object=isinstance(structured, dict))
 
 
-def _block(block: Any, position: int, shape: ResultShape) -> Mapping[str, Any]:
+def _block(block: Any, position: int, known: frozenset[str]) -> Mapping[str, Any]:
     kind = block.get("type") if isinstance(block, dict) else None
     is_good = _BLOCKS.get(kind) if isinstance(kind, str) else None
     if is_good is None or not is_good(block):
         raise BadBackendAnswer(f"The backend's content block {position} is not one that MCP knows")
-    if kind in shape.blocks:  # clients refuse a result with a block that their revision does not know
+    if kind in known:  # clients refuse a result with a block that their revision does not know
         shown = _readable(block)
         return {**shown, "resource": _readable(block["resource"])} if kind == "resource" else shown
     return {"type": "text", "text": _block_as_text(block)}
@@ -241,49 +234,42 @@ def _is_embedded(block: Mapping[str, Any]) -> bool:
 
 def _readable(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy without optional members of a wrong type: clients would refuse the whole answer for one."""
-    return {key: value for key, value in block.items() if key not in _OPTIONAL or _OPTIONAL[key](value)}
+    return {key: value for key, value in block.items() if key not in _OPTIONAL or _is_of(_OPTIONAL[key], value)}
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _are_annotations(value: Any) -> bool:
-    if not isinstance(value, dict):
+def _is_of(kind: Any, value: Any) -> bool:
+    try:
+        jsonrpc.read_as(kind, value)
+    except ValueError:
         return False
-    audience, priority = value.get("audience", []), value.get("priority", 0)
-    return (
-        isinstance(audience, list)
-        and all(role in ("user", "assistant") for role in audience)
-        and type(priority) in (int, float)  # True is an int too
-        and 0 <= priority <= 1
-        and isinstance(value.get("lastModified", ""), str)
-    )
+    return True
 
 
-def _are_icons(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(icon, dict) and _is_icon(icon) for icon in value)
+class _Annotations(Struct, rename="camel"):
+    audience: tuple[Literal["user", "assistant"], ...] = ()
+    priority: float = 0.0
+    last_modified: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.priority <= 1:
+            raise ValueError("a priority is from 0 to 1")
 
 
-def _is_icon(icon: Mapping[str, Any]) -> bool:
-    sizes = icon.get("sizes", [])
-    return (
-        _has_strings("src")(icon)
-        and isinstance(icon.get("mimeType", ""), str)
-        and isinstance(sizes, list)
-        and all(map(_is_text, sizes))
-        and icon.get("theme", "light") in ("light", "dark")
-    )
+class _Icon(Struct, rename="camel"):
+    src: str
+    mime_type: str = ""
+    sizes: tuple[str, ...] = ()
+    theme: Literal["light", "dark"] = "light"
 
 
-_OPTIONAL: Final[dict[str, Callable[[Any], bool]]] = {
-    "_meta": lambda value: isinstance(value, dict),
-    "annotations": _are_annotations,
-    "description": _is_text,
-    "icons": _are_icons,
-    "mimeType": _is_text,
-    "size": lambda value: type(value) is int,
-    "title": _is_text,
+_OPTIONAL: Final[Mapping[str, Any]] = {
+    "_meta": dict,
+    "annotations": _Annotations,
+    "description": str,
+    "icons": list[_Icon],
+    "mimeType": str,
+    "size": int,
+    "title": str,
 }
 _BLOCKS: Final[dict[str, Callable[[Mapping[str, Any]], bool]]] = {
     "text": _has_strings("text"),
@@ -313,8 +299,9 @@ def wrap_schema(schema: dict[str, object]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class ToolProjector:
-    """Project tools to the members that a revision knows (``Tool`` in its schema.ts). ``objects_only`` wraps an output
-    schema whose root is not an object, as results are wrapped. Revisions with an equal ``key`` share cached pages."""
+    """Project tools to the members that a revision knows (``Tool`` in its schema.ts). Without ``outputs`` results have
+    no ``structuredContent`` either. ``objects_only`` wraps an output schema whose root is not an object, and results
+    alike. Revisions with an equal ``key`` share cached pages."""
 
     annotations: bool = True
     titles: bool = True

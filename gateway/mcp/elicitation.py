@@ -8,8 +8,7 @@ A call that waits for an answer holds no connection to the backend. It holds one
 import asyncio
 import secrets
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
@@ -19,8 +18,7 @@ from gateway.errors import BadBackendAnswer, CapabilityRequired, InputRequired, 
 from gateway.invocation.input_requests import WAIT
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import ClientResponse, Id
-from gateway.limits import StreamLimit
-from gateway.model import Caller, JsonObject, Outcome
+from gateway.model import JsonObject, Outcome
 from gateway.telemetry.record import RECORD
 from gateway.text import excerpt
 
@@ -152,13 +150,6 @@ async def execute_and_ask(invocation: Invocation, call: Call, elicitor: Elicitor
         return Outcome(call.tool, fault=fault)
     except MissingCapability as error:
         return Outcome(call.tool, fault=CapabilityRequired(error.message))
-
-
-@contextmanager
-def hold_stream(streams: StreamLimit, caller: Caller, elicitor: Elicitor | None) -> Iterator[None]:
-    """Count a stream while it is open. At its end, end the question that waits on it."""
-    with streams.hold_stream(caller), nullcontext() if elicitor is None else closing(elicitor):
-        yield
 
 
 def declared_modes(capabilities: Any, known: tuple[str, ...]) -> tuple[str, ...]:

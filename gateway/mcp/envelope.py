@@ -9,11 +9,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from multidict import MultiMapping
+
 from gateway import jsonrpc
 from gateway.errors import HeaderMismatch, InvalidEnvelope, InvalidParams
 from gateway.invocation.input_requests import MAX_STATE
 from gateway.jsonrpc import member_at
-from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Headers, McpRequest
+from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, McpRequest
 from gateway.model import CallExtras, HeaderParameter, Tool
 from gateway.telemetry.record import RECORD
 from gateway.telemetry.trace_context import trace_of_meta
@@ -101,7 +103,7 @@ def decode_header(name: str, value: str) -> str:
     raise HeaderMismatch(f"{name} is not valid base64 of UTF-8")
 
 
-def check_header_parameters(headers: Headers, tool: Tool, arguments: Mapping[str, Any]) -> None:
+def check_header_parameters(headers: MultiMapping[str], tool: Tool, arguments: Mapping[str, Any]) -> None:
     """Compare ``Mcp-Param-*`` headers with the arguments that they repeat. Raise :class:`HeaderMismatch`."""
     for parameter in tool.headers:
         given = headers.getall(parameter.header, [])

@@ -12,40 +12,34 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gateway import jsonrpc
 from gateway.concurrency.background import UseCounter
 from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, ParseError
-from gateway.invocation.invocation import Call, Invocation
+from gateway.invocation.invocation import Call
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
-from gateway.mcp import operations as server_info
-from gateway.mcp import running as progress
 from gateway.mcp.content import (
     BLOCKS_2024_11,
     BLOCKS_2025_03,
     BLOCKS_2025_06,
-    ResultShape,
     ToolProjector,
     call_meta,
     call_result,
     fit_result,
 )
-from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
+from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask
 from gateway.mcp.envelope import parse_call_params
 from gateway.mcp.messages import (
     LAST_EVENT,
     PROTOCOL_VERSION,
     SESSION,
-    BatchBudget,
     McpReply,
     McpRequest,
     McpStreamReply,
-    answers_to,
 )
-from gateway.mcp.operations import Operations
-from gateway.mcp.running import CallNotices
-from gateway.mcp.sessions import Sessions
+from gateway.mcp.operations import CAPABILITIES, META_MISSING, PLAIN, TITLED, WHOLE, Operations
+from gateway.mcp.running import CallNotices, stream_progress
+from gateway.mcp.sessions import Session, Sessions
 from gateway.model import CallExtras, JsonObject
 from gateway.telemetry.record import RECORD, client_name
 
@@ -58,7 +52,7 @@ class LegacyRevision:
 
     version: str
     projector: ToolProjector
-    shape: ResultShape
+    blocks: frozenset[str]
     introduces: tuple[str, ...]
     batches: bool = False
     explains_progress: bool = True
@@ -72,27 +66,16 @@ _PLAIN: Final = ToolProjector(annotations=False, titles=False, outputs=False)
 REVISIONS: Final = {
     revision.version: revision
     for revision in (
-        LegacyRevision(
-            "2025-11-25",
-            _STRUCTURED,
-            ResultShape(True, True, BLOCKS_2025_06),
-            server_info.WHOLE,
-            elicits=("form", "url"),
-        ),
-        LegacyRevision(
-            "2025-06-18", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), server_info.TITLED, elicits=("form",)
-        ),
-        LegacyRevision(
-            "2025-03-26", _ANNOTATED, ResultShape(False, True, BLOCKS_2025_03), server_info.PLAIN, batches=True
-        ),
-        LegacyRevision(
-            "2024-11-05", _PLAIN, ResultShape(False, True, BLOCKS_2024_11), server_info.PLAIN, explains_progress=False
-        ),
+        LegacyRevision("2025-11-25", _STRUCTURED, BLOCKS_2025_06, WHOLE, elicits=("form", "url")),
+        LegacyRevision("2025-06-18", _STRUCTURED, BLOCKS_2025_06, TITLED, elicits=("form",)),
+        LegacyRevision("2025-03-26", _ANNOTATED, BLOCKS_2025_03, PLAIN, batches=True),
+        LegacyRevision("2024-11-05", _PLAIN, BLOCKS_2024_11, PLAIN, explains_progress=False),
     )
 }
 VERSIONS: Final = tuple(REVISIONS)
 LATEST: Final = VERSIONS[0]
 ASSUMED: Final = "2025-03-26"  # of a request that names no revision
+_NO_SESSION: Final = Session(ASSUMED)
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
 
 _OTHER_METHODS: Final = "POST, DELETE"
@@ -118,11 +101,10 @@ class Legacy:
     """Answer messages of this era. ``calls`` are those of the mount, which outlive this object.
     ``uses`` counts calls, also those whose client has hung up, so that a reload waits for them."""
 
-    def __init__(
-        self, operations: Operations, invocation: Invocation, sessions: Sessions, calls: CallNotices, uses: UseCounter
-    ) -> None:
+    def __init__(self, operations: Operations, sessions: Sessions, calls: CallNotices, uses: UseCounter) -> None:
         self._operations = operations
-        self._invocation = invocation
+        self.max_response = operations.max_response
+        self._invocation = operations.invocation
         self._sessions = sessions
         self._calls = calls
         self.running = calls.running
@@ -133,7 +115,7 @@ class Legacy:
 
     def serves_version(self, mcp_request: McpRequest) -> bool:
         """Return whether the version header, if any, is of this era."""
-        return mcp_request.headers.get(PROTOCOL_VERSION) in (None, *VERSIONS)
+        return mcp_request.headers.get(PROTOCOL_VERSION, ASSUMED) in REVISIONS
 
     async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
         """Answer one message. Raise :class:`GatewayError`, which :meth:`error_reply` turns into a reply."""
@@ -152,26 +134,12 @@ class Legacy:
             raise MethodNotFound(f"Method not found: {message.method[:128]}")
         return await handler(context, message, message.params if isinstance(message.params, dict) else {})
 
-    async def answer_batch(
-        self,
-        mcp_request: McpRequest,
-        items: list[Any],
-        one: Callable[[McpRequest, Any], Awaitable[McpReply | McpStreamReply]],
-    ) -> McpReply:
-        """Answer each item on its own through ``one``, in order. Raise :class:`BadMessage` for the batch as a whole."""
+    async def check_batch(self, mcp_request: McpRequest, items: list[Any]) -> None:
+        """Raise :class:`BadMessage` where the revision has no batches, or one must not have these messages."""
         if not (await self._context(mcp_request)).revision.batches:
             raise BadMessage("Invalid request: only revision 2025-03-26 has batches")
         if any(isinstance(item, dict) and item.get("method") == "initialize" for item in items):
             raise BadMessage("Invalid request: initialize must not be in a batch")
-
-        async def answer_item(item: Any, budget: BatchBudget) -> bytes | None:
-            reply = await one(replace(mcp_request, is_single=False), item)
-            if isinstance(reply, McpStreamReply) or not reply.body:
-                return None
-            return reply.body if reply.error is not None else budget.fit_response(item["id"], reply.body)
-
-        answers = await answers_to(items, answer_item, self._operations.max_response)
-        return McpReply(202) if answers is None else McpReply(200, answers)
 
     async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
         """Answer ``GET`` with a stream of the server's notifications. Raise :class:`GatewayError`."""
@@ -185,13 +153,8 @@ class Legacy:
         if not mcp_request.accepts_stream:
             raise NotAcceptable("Accept must admit text/event-stream")
         context = await self._context(mcp_request)
-        operations, caller = self._operations, mcp_request.caller
-        operations.check_stream(caller)
-        events = progress.stream_notices(
-            operations.subscriptions, operations.epoch, operations.streams, caller,
-            first=None,  # HTTP libraries hold the headers back until the first bytes
-            changed=_CHANGED, session=context.session,
-        )  # fmt: skip
+        # A keep-alive is first: HTTP libraries hold the headers back until the first bytes.
+        events = self._operations.open_stream(mcp_request.caller, None, _CHANGED, session=context.session)
         return McpStreamReply(events, notices=True)
 
     async def end_session(self, mcp_request: McpRequest) -> McpReply:
@@ -215,13 +178,10 @@ class Legacy:
     async def _context(self, mcp_request: McpRequest) -> _RequestContext:
         """Return the request with its session and revision. Raise :class:`~gateway.errors.SessionNotFound`."""
         id = mcp_request.headers.get(SESSION)
-        session = None if id is None else await self._sessions.read_session(id, mcp_request.caller)
-        named = mcp_request.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
+        session = _NO_SESSION if id is None else await self._sessions.read_session(id, mcp_request.caller)
+        named = mcp_request.headers.get(PROTOCOL_VERSION) or session.revision
         record = RECORD.get()
-        record.revision = named
-        if session is None:
-            return _RequestContext(mcp_request, id, REVISIONS[named])
-        record.client = session.client
+        record.revision, record.client = named, session.client
         return _RequestContext(mcp_request, id, REVISIONS[named], session.elicits)
 
     async def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
@@ -237,7 +197,7 @@ class Legacy:
         version = requested if isinstance(requested, str) and requested in REVISIONS else LATEST
         info = self._operations.server_info(context.mcp_request.caller)
         server = info.implementation(REVISIONS[version].introduces)
-        result = {"protocolVersion": version, "capabilities": server_info.CAPABILITIES, "serverInfo": server}
+        result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": server}
         if info.instructions:
             result["instructions"] = info.instructions
         elicits = declared_modes(params.get("capabilities"), REVISIONS[version].elicits)
@@ -253,7 +213,7 @@ class Legacy:
         caller = context.mcp_request.caller
         projector = context.revision.projector.with_name_style(caller.name_style or self._invocation.name_style)
         page = await self._operations.list_tools(caller, params.get("cursor"), projector)
-        meta = b',"_meta":%b}' % jsonrpc.encode({server_info.META_MISSING: page.missing}) if page.missing else b"}"
+        meta = b',"_meta":%b}' % jsonrpc.encode({META_MISSING: page.missing}) if page.missing else b"}"
         return McpReply(200, jsonrpc.joined_response(request.id, b'{"tools":', page.tools, page.next_cursor, meta))
 
     async def _call(
@@ -275,7 +235,7 @@ class Legacy:
         if elicitor is not None:
             elicitor.close()
         end = asyncio.get_running_loop().create_future()
-        result = self._result(call, context.revision.shape, elicitor=elicitor)
+        result = self._result(call, context.revision, elicitor=elicitor)
         work = self.running.start(result, session, request.id, end)
         await end  # where the client hangs up, the call continues
         if work.cancelled():
@@ -301,18 +261,17 @@ class Legacy:
         revision = context.revision
 
         def start() -> asyncio.Task[dict[str, Any]]:
-            work = self._result(call, revision.shape, answer_started=True, elicitor=elicitor)
+            work = self._result(call, revision, answer_started=True, elicitor=elicitor)
             return self.running.start(work, context.session, request.id)
 
         name_style = call.caller.name_style or self._invocation.name_style
         shown = call.tool.name_for(name_style) if revision.explains_progress else ""
-        held, beat = hold_stream(self._operations.streams, call.caller, elicitor), self._operations.heartbeat
-        outbox = None if elicitor is None else elicitor.outbox
-        events = progress.stream_progress(request, token, start, beat, held, cancels=False, tool=shown, outbox=outbox)
+        held, beat = self._operations.streams.hold_stream(call.caller), self._operations.heartbeat
+        events = stream_progress(request, token, start, beat, held, cancels=False, tool=shown, elicitor=elicitor)
         return McpStreamReply(events, call.headers)
 
     async def _result(
-        self, call: Call, shape: ResultShape, *, answer_started: bool = False, elicitor: Elicitor | None = None
+        self, call: Call, revision: LegacyRevision, *, answer_started: bool = False, elicitor: Elicitor | None = None
     ) -> dict[str, Any]:
         with self._uses:
             if elicitor is None:
@@ -321,7 +280,7 @@ class Legacy:
                 outcome = await execute_and_ask(self._invocation, call, elicitor)
         if outcome.tool.fit is not None:
             outcome = await fit_result(outcome, outcome.tool.fit)
-        result = call_result(outcome, shape)
+        result = call_result(outcome, revision.projector, revision.blocks)
         if (outcome.fault is not None or outcome.more) and (meta := call_meta(outcome)):
             result["_meta"] = meta
         return result

@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import structlog
 from msgspec import Struct, field
-from multidict import istr
+from multidict import MultiMapping, istr
 
 from gateway import jsonrpc
 from gateway.errors import BatchTooLarge, GatewayError
-from gateway.jsonrpc import BadMessage, Id
+from gateway.jsonrpc import BadMessage
 from gateway.model import Caller
 from gateway.telemetry import record as records
 from gateway.telemetry.record import RECORD
@@ -28,21 +28,10 @@ Events: TypeAlias = AsyncGenerator[bytes | None, None]
 """Messages of a stream; None is a keep-alive."""
 
 
-class Headers(Protocol):
-    """Request headers; names are case-insensitive."""
-
-    def get(self, key: str, /) -> str | None: ...
-
-    def getall(self, key: str, default: list[str], /) -> list[str]: ...
-
-    def __contains__(self, key: object, /) -> bool: ...
-
-
 class McpRequest(Struct):
-    """One request to the MCP endpoint, without HTTP types."""
+    """One request to the MCP endpoint, without HTTP types and without its body."""
 
-    headers: Headers
-    body: bytes
+    headers: MultiMapping[str]
     caller: Caller
     repeats_body: bool = True
     """False where the transport has no headers (stdio): then none repeat what the body says."""
@@ -80,39 +69,16 @@ MAX_BATCH: Final = 50
 log = structlog.get_logger()
 
 
-class BatchBudget:
-    """Count the bytes that the results of one batch may have together."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._remaining = max_bytes
-
-    def fit_response(self, id: Id, response: bytes) -> bytes:
-        """Return ``response``, or an error to the request ``id`` where it does not fit. A later, smaller response may
-        still fit."""
-        if len(response) <= self._remaining:
-            self._remaining -= len(response)
-            return response
-        log.warning("an answer does not fit into its batch", bytes=len(response), left=self._remaining)
-        # The call cannot be undone, so the message says that it was made.
-        error = BatchTooLarge(
-            "The answer does not fit into the batch, whose answers share backend.max_response "
-            f"({format_size(self._max_bytes)}). The call was made and may have taken effect. "
-            "Send calls with large answers one by one, without a batch"
-        )
-        RECORD.get().note_error(error)
-        return jsonrpc.error_bytes(id, error)
-
-
 async def answers_to(
-    items: Sequence[Any], answer: Callable[[Any, BatchBudget], Awaitable[bytes | None]], max_response: int
+    items: Sequence[Any], answer: Callable[[Any], Awaitable[bytes | None]], max_response: int
 ) -> bytes | None:
     """Answer the messages of a batch one after the other. Return the JSON array of their responses, None without any.
-    ``answer`` returns the response to one message, None for a notification; it passes results through the budget. Raise
+    ``answer`` returns the response to one message, None for a notification, and notes an error in the record. Results
+    have at most ``max_response`` bytes together: one that does not fit is replaced by an error. Raise
     :class:`BadMessage` for too many messages or none, before the first is answered."""
     if not 0 < len(items) <= MAX_BATCH:
         raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
-    budget = BatchBudget(max_response)
+    remaining = max_response
     answers = []
     whole = RECORD.get()
     whole.method, memory = records.BATCH, whole.memory
@@ -120,7 +86,14 @@ async def answers_to(
         before, part = memory.size, whole.part()
         RECORD.set(part)
         try:
-            if response := await answer(item, budget):
+            if response := await answer(item):
+                if part.code:  # an error always fits
+                    pass
+                elif len(response) <= remaining:
+                    remaining -= len(response)
+                else:  # a later, smaller one may still fit
+                    log.warning("an answer does not fit into its batch", bytes=len(response), left=remaining)
+                    response = _too_large(part, max_response)
                 answers.append(response)
                 part.bytes_out = len(response)
         except asyncio.CancelledError:
@@ -131,3 +104,14 @@ async def answers_to(
             RECORD.set(whole)
         memory.shrink(before + len(response or b""))  # the value is gone, its JSON stays
     return b"[" + b",".join(answers) + b"]" if answers else None
+
+
+def _too_large(part: records.Record, max_response: int) -> bytes:
+    # The call cannot be undone, so the message says that it was made.
+    error = BatchTooLarge(
+        "The answer does not fit into the batch, whose answers share backend.max_response "
+        f"({format_size(max_response)}). The call was made and may have taken effect. "
+        "Send calls with large answers one by one, without a batch"
+    )
+    part.note_error(error)
+    return jsonrpc.error_bytes(part.rpc_id, error)

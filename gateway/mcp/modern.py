@@ -21,10 +21,9 @@ from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError, InvalidParams, MethodNotFound, NotAcceptable, UnsupportedVersion
-from gateway.invocation.invocation import Call, Invocation
+from gateway.invocation.invocation import Call
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
-from gateway.mcp import running as progress
-from gateway.mcp.content import BLOCKS_2025_06, ResultShape, ToolProjector, call_meta, call_result, fit_result
+from gateway.mcp.content import BLOCKS_2025_06, ToolProjector, call_meta, call_result, fit_result
 from gateway.mcp.envelope import (
     META_SERVER,
     META_SUBSCRIPTION,
@@ -34,8 +33,9 @@ from gateway.mcp.envelope import (
     parse_call_params,
     parse_extras,
 )
-from gateway.mcp.messages import PROTOCOL_VERSION, Headers, McpReply, McpRequest, McpStreamReply
+from gateway.mcp.messages import PROTOCOL_VERSION, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import CAPABILITIES, META_MISSING, TITLED, WHOLE, Operations, ServerInfo
+from gateway.mcp.running import stream_progress
 from gateway.model import Caller, Catalog, JsonObject, NameStyle, Outcome, Tool
 from gateway.telemetry.record import RECORD
 
@@ -50,7 +50,7 @@ class ModernRevision:
 
     version: str
     projector: ToolProjector
-    shape: ResultShape
+    blocks: frozenset[str]
     introduces: tuple[str, ...]
     identifies: tuple[str, ...]
     discover_ttl: int = 300_000
@@ -58,9 +58,7 @@ class ModernRevision:
 
 REVISIONS: Final = {  # the newest first
     revision.version: revision
-    for revision in (
-        ModernRevision("2026-07-28", ToolProjector(), ResultShape(True, False, BLOCKS_2025_06), WHOLE, TITLED),
-    )
+    for revision in (ModernRevision("2026-07-28", ToolProjector(), BLOCKS_2025_06, WHOLE, TITLED),)
 }
 VERSIONS: Final = tuple(REVISIONS)
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
@@ -85,9 +83,9 @@ def names_version(params: Any) -> bool:
 
 
 class Modern:
-    def __init__(self, operations: Operations, invocation: Invocation) -> None:
+    def __init__(self, operations: Operations) -> None:
         self._operations = operations
-        self._invocation = invocation
+        self._invocation = operations.invocation
         self._meta_cache: tuple[Catalog | None, dict[str, Raw]] = (None, {})
         self._handlers: dict[str, _Handler] = {
             "server/discover": self._discover,
@@ -95,14 +93,6 @@ class Modern:
             "tools/call": self._call,
             "subscriptions/listen": self._listen,
         }
-
-    def claims_message(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
-        """Return whether a message is of this era: its ``_meta`` names a version, or its header one that is not in
-        ``legacy``."""
-        if names_version(message.params):
-            return True
-        version = headers.get(PROTOCOL_VERSION)
-        return version is not None and version not in legacy
 
     def answer_message(self, mcp_request: McpRequest, message: Message) -> Awaitable[McpReply | McpStreamReply]:
         """Answer one message. Raise :class:`GatewayError`, which :meth:`error_reply` turns into a reply."""
@@ -188,7 +178,7 @@ class Modern:
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
         shown = call.tool.name_for(call.caller.name_style or self._invocation.name_style)
         held, beat = self._operations.streams.hold_stream(call.caller), self._operations.heartbeat
-        events = progress.stream_progress(request, token, start, beat, held, cancels=True, tool=shown)
+        events = stream_progress(request, token, start, beat, held, cancels=True, tool=shown)
         return McpStreamReply(events, call.headers)
 
     def _result(self, outcome: Outcome, caller: Caller, revision: ModernRevision) -> dict[str, Any]:
@@ -196,7 +186,8 @@ class Modern:
         if outcome.fault is not None or outcome.more:
             meta = {**_identity_of(self._operations.server_info(caller), revision.identifies), **call_meta(outcome)}
         if outcome.input_request is None:
-            return {"resultType": "complete", **call_result(outcome, revision.shape), "_meta": meta}
+            result = call_result(outcome, revision.projector, revision.blocks)
+            return {"resultType": "complete", **result, "_meta": meta}
         asked = outcome.input_request
         members = {"inputRequests": asked.requests or None, "requestState": asked.state}
         return _result_of("input_required", {name: it for name, it in members.items() if it is not None}, meta)
@@ -209,22 +200,20 @@ class Modern:
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
             raise InvalidParams('"notifications" must be an object that names the wanted ones')
-        operations, caller = self._operations, mcp_request.caller
-        operations.check_stream(caller)
         tools = wanted.get("toolsListChanged") is True
         meta = {META_SUBSCRIPTION: request.id}
         acknowledged = {"_meta": meta, "notifications": {"toolsListChanged": True} if tools else {}}
-        events = progress.stream_notices(
-            operations.subscriptions, operations.epoch, operations.streams, caller,
-            first=jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged),
-            changed=jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta}) if tools else None,
+        events = self._operations.open_stream(
+            mcp_request.caller,
+            jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged),
+            jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta}) if tools else None,
             last=jsonrpc.response_bytes(request.id, _result_of("complete", {}, meta)),
-        )  # fmt: skip
+        )
         return McpStreamReply(events, notices=True)
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
         """Return the ``_meta`` of results, except that of ``server/discover``, which has more members."""
-        catalog = self._operations.discovery.current(caller.view)
+        catalog = self._invocation.discovery.current(caller.view)
         known, metas = self._meta_cache
         if catalog is None or known is not catalog:  # most callers share one catalog
             info = self._operations.server_info(caller)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from cachetools import LRUCache
 from msgspec import Struct
 
-from gateway import jsonrpc
-from gateway.auth.access import Access
+from gateway import __version__, jsonrpc
 from gateway.catalog.pages import PageCache, Projector
-from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.errors import InvalidCursor
-from gateway.invocation.invocation import Call
+from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
+from gateway.mcp.messages import Events
+from gateway.mcp.running import stream_notices
 from gateway.model import Caller, Catalog, ServiceInfo
 from gateway.settings.mcp import Icon, McpServer
 from gateway.signing import Signer, SigningKeys
@@ -28,8 +28,7 @@ from gateway.signing import Signer, SigningKeys
 PLAIN: Final = ("name", "version")
 TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "description", "websiteUrl", "icons")
-UNKNOWN: Final = ServiceInfo()
-"""A service whose listing is not cached."""
+SERVER_NAME: Final = "jsonrpc-mcp-gateway"
 META_MISSING: Final = "missingServices"
 """Member of ``_meta``: the services of a group whose tools cannot be listed."""
 CAPABILITIES: Final = {"tools": {"listChanged": True}}
@@ -50,33 +49,24 @@ class ServerInfo:
         return {name: value for name, value in self.members.items() if name in known}
 
 
-class Introduction:
-    """Build the server's description from the settings and a listing. ``name`` and ``version`` are the gateway's own,
-    the fallback for a listing without them."""
-
-    def __init__(self, configured: McpServer, name: str, version: str) -> None:
-        self._configured = configured
-        self._name = name
-        self._version = version
-
-    def server_info(self, service: ServiceInfo, hints: Iterable[str] = ()) -> ServerInfo:
-        """Return the description of the server for this service. Its instructions are the operator's, or those of the
-        listing and ``hints`` on its tools."""
-        own, about = self._configured, self._configured.about
-        members = {
-            "name": own.name or service.title or self._name,
-            "title": service.title if about.title is None else about.title,
-            "version": service.version or self._version,
-            "description": about.description,
-            "websiteUrl": about.website_url or service.website,
-            "icons": [_icon(icon) for icon in about.icons],
-        }
-        listed = "\n\n".join(filter(None, (service.description, *hints)))
-        instructions = listed if own.instructions is None else own.instructions
-        if service.missing:
-            away = f"The tools of {', '.join(service.missing)} cannot be listed at the moment; list again later."
-            instructions = f"{instructions}\n\n{away}".lstrip()
-        return ServerInfo({name: value for name, value in members.items() if value}, instructions, service.missing)
+def describe_server(own: McpServer, service: ServiceInfo, hints: Iterable[str] = ()) -> ServerInfo:
+    """Return the description of the server: from its ``own`` settings, then from what the listing says of the service.
+    Its instructions are the operator's, or those of the listing and ``hints`` on its tools."""
+    about = own.about
+    members = {
+        "name": own.name or service.title or SERVER_NAME,
+        "title": service.title if about.title is None else about.title,
+        "version": service.version or __version__,
+        "description": about.description,
+        "websiteUrl": about.website_url or service.website,
+        "icons": [_icon(icon) for icon in about.icons],
+    }
+    listed = "\n\n".join(filter(None, (service.description, *hints)))
+    instructions = listed if own.instructions is None else own.instructions
+    if service.missing:
+        away = f"The tools of {', '.join(service.missing)} cannot be listed at the moment; list again later."
+        instructions = f"{instructions}\n\n{away}".lstrip()
+    return ServerInfo({name: value for name, value in members.items() if value}, instructions, service.missing)
 
 
 def _icon(icon: Icon) -> dict[str, Any]:
@@ -84,8 +74,6 @@ def _icon(icon: Icon) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
 
-Searched: TypeAlias = Callable[[Catalog], Catalog | None]
-"""A function that returns what tool search lists in place of a catalog, None where that itself is listed."""
 _KEPT: Final = 1000
 """Catalogs of which is known what is listed in their place."""
 _CURSOR_TTL: Final = 600.0
@@ -110,19 +98,19 @@ class ToolPage(Struct):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Operations:
-    """Do what both eras need. ``searched`` is None where there is no tool search."""
+    """Do what both eras need. ``searched`` returns what tool search lists in place of a catalog, None where that itself
+    is listed; cursors spend from ``next_pages``, which bounds how often one can be replayed."""
 
-    discovery: CatalogSource
+    invocation: Invocation
+    server: McpServer
     pages: PageCache
-    budget: Budget
-    cursors: Cursors
     page_size: int
-    searched: Searched | None
-    introduction: Introduction
+    cursors: Signer
+    next_pages: Budget
+    searched: Callable[[Catalog], Catalog | None]
     subscriptions: Subscriptions
     streams: StreamLimit
     heartbeat: float
-    access: Access
     max_response: int
     epoch: int = field(init=False)
     """The epoch of ``subscriptions`` for callers that this service admits; set again at the swap."""
@@ -133,21 +121,21 @@ class Operations:
 
     def server_info(self, caller: Caller) -> ServerInfo:
         """Return the gateway's own description, from the cached listing if there is one."""
-        catalog = self.discovery.current(caller.view)  # a client that connects must not wait for a listing
+        catalog = self.invocation.discovery.current(caller.view)  # a client that connects must not wait for a listing
         if catalog is None:
-            return self.introduction.server_info(UNKNOWN)
-        return self.introduction.server_info(catalog.service, catalog.hints)
+            return describe_server(self.server, ServiceInfo())
+        return describe_server(self.server, catalog.service, catalog.hints)
 
     def public_info(self) -> ServerInfo:
         """Return what everybody may know: what is configured, and the version of the listing that all callers share."""
-        catalog = self.discovery.current()
-        return self.introduction.server_info(ServiceInfo(version=catalog.service.version) if catalog else UNKNOWN)
+        catalog = self.invocation.discovery.current()
+        return describe_server(self.server, ServiceInfo(version=catalog.service.version if catalog else ""))
 
     async def admit_discovery(self, caller: Caller) -> None:
         """Check that the caller may list tools, and count one request. Raise
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
-        self.access.check_list(caller)
-        await self.budget.spend(caller)
+        self.invocation.access.check_list(caller)
+        await self.invocation.listings.spend(caller)
 
     async def list_tools(
         self,
@@ -161,62 +149,56 @@ class Operations:
         no listing is cached. Raise as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
         :class:`~gateway.errors.CatalogUnavailable`."""
         after = None
-        self.access.check_list(caller)
+        self.invocation.access.check_list(caller)
         if cursor is None:
-            await self.budget.spend(caller)
+            await self.invocation.listings.spend(caller)
         else:
             # A cursor spends from a budget of its own, so that long listings do not use up discovery's.
-            after = await self.cursors.follow(cursor, caller)
-        whole = await self.discovery.catalog(caller, patience)
-        catalog = self.access.visible_catalog(caller, whole)
-        if self.searched is not None:
-            key = catalog.digest, catalog.service.title
-            if key not in self._in_place:
-                self._in_place[key] = self.searched(catalog)
-            catalog = self._in_place[key] or catalog
+            after = await self._follow(cursor, caller)
+        whole = await self.invocation.discovery.catalog(caller, patience)
+        catalog = self.invocation.access.visible_catalog(caller, whole)
+        key = catalog.digest, catalog.service.title
+        if key not in self._in_place:
+            self._in_place[key] = self.searched(catalog)
+        catalog = self._in_place[key] or catalog
         page = await self.pages.get_page(catalog, projector, after, size or self.page_size)
         return ToolPage(
             page.tools,
-            None if page.last is None else self.cursors.issue(page.last, caller),
-            int(self.discovery.seconds_fresh(caller.view) * 1000),
-            not self.access.enabled,
+            None if page.last is None else self.cursors.sign(page.last, *caller.identity),
+            int(self.invocation.discovery.seconds_fresh(caller.view) * 1000),
+            not self.invocation.access.enabled,
             whole.service.missing,
         )
 
-    def check_stream(self, caller: Caller) -> None:
-        """Check that the caller may open one more stream of notifications. Raise
-        :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
-        self.access.check_list(caller)
+    def open_stream(
+        self, caller: Caller, first: bytes | None, changed: bytes | None, *, last: bytes | None = None,
+        session: str | None = None,
+    ) -> Events:  # fmt: skip
+        """Return a stream of notifications (:func:`stream_notices`). Raise :class:`~gateway.errors.InsufficientScope`,
+        and :class:`~gateway.errors.RateLimited` where the caller has too many."""
+        self.invocation.access.check_list(caller)
         self.streams.check(caller)
+        return stream_notices(self.subscriptions, self.epoch, self.streams, caller, first, changed, last, session)
 
     def may_stream(self, call: Call) -> bool:
         """Return whether a stream answers a call that asks for progress: the call is made, and its caller has a stream
         left. Otherwise the answer is plain, as a server may choose (2026-07-28, basic/patterns/progress)."""
         return call.fault is None and self.streams.has_room(call.caller)
 
-
-class Cursors:
-    """Issue and follow cursors of ``tools/list``: the last name of the page before, signed. A cursor is good in the
-    current catalog and on any replica. Like a session it belongs to one caller. ``keys`` are the resource's;
-    :meth:`follow` spends from ``budget``, which bounds how often a cursor can be replayed; ``clock`` gives wall-clock
-    seconds, since replicas compare them."""
-
-    def __init__(self, keys: SigningKeys, budget: Budget, clock: Callable[[], float] = time.time) -> None:
-        self._signer = Signer(keys, "cursor", _CURSOR_TTL, clock)
-        self._budget = budget
-
-    def issue(self, last: str, caller: Caller) -> str:
-        """Return the cursor of the page that begins after the name ``last``."""
-        return self._signer.sign(last, *caller.identity)
-
-    async def follow(self, cursor: object, caller: Caller) -> str:
+    async def _follow(self, cursor: object, caller: Caller) -> str:
         """Return the name after which the page begins. Raise :class:`InvalidCursor` (server/utilities/pagination,
         "Error Handling") and :class:`~gateway.errors.RateLimited`."""
-        last = self._signer.verify(cursor, *caller.identity) if isinstance(cursor, str) else None
+        last = self.cursors.verify(cursor, *caller.identity) if isinstance(cursor, str) else None
         if last is None:  # checked before the budget: a forged cursor costs the caller nothing
             raise InvalidCursor(
                 f"Invalid cursor: not issued here to this caller within the last {_CURSOR_TTL / 60:.0f} minutes; "
                 "list again from the start"
             )
-        await self._budget.spend(caller)
+        await self.next_pages.spend(caller)
         return last
+
+
+def cursor_signer(keys: SigningKeys, clock: Callable[[], float] = time.time) -> Signer:
+    """Return what signs cursors of ``tools/list``: each is the last name of the page before. It is good in the current
+    catalog and on any replica, and belongs to one caller. ``clock`` is wall-clock seconds, since replicas share it."""
+    return Signer(keys, "cursor", _CURSOR_TTL, clock)

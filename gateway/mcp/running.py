@@ -8,14 +8,14 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from gateway import jsonrpc
 from gateway.discovery.subscriptions import SESSION_ENDED, StreamEvent, Subscriptions
 from gateway.errors import StoreUnavailable, TooLarge
 from gateway.jsonrpc import ClientResponse, Id, Request
 from gateway.limits import StreamLimit
-from gateway.mcp.elicitation import PendingElicitations
+from gateway.mcp.elicitation import Elicitor, Outbox, PendingElicitations
 from gateway.mcp.messages import Events
 from gateway.model import Caller
 from gateway.store import Store
@@ -24,7 +24,6 @@ from gateway.telemetry.record import RECORD, count_late_exchanges
 from gateway.units import format_duration
 
 Result = TypeVar("Result")
-_Key: TypeAlias = tuple[str, Id]
 
 
 class RunningCalls:
@@ -34,26 +33,20 @@ class RunningCalls:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._preparing: dict[_Key, asyncio.Event] = {}
-        self._running: dict[_Key, asyncio.Task[Any]] = {}
+        self._cancels: dict[tuple[str, Id], Callable[[], object]] = {}
 
     def __repr__(self) -> str:
-        return f"<RunningCalls: {len(self._preparing)} preparing, {len(self._tasks)} running>"
+        return f"<RunningCalls: {len(self._tasks)} running, {len(self._cancels)} can be cancelled>"
 
     @contextmanager
-    def preparing(self, session: str | None, id: Id) -> Iterator[asyncio.Event]:
+    def preparing(self, session: str, id: Id) -> Iterator[asyncio.Event]:
         """Yield an event that is set if the client cancels the call before :meth:`start`."""
         cancelled = asyncio.Event()
-        if session is None:
-            yield cancelled
-            return
-        key = (session, id)
-        self._preparing[key] = cancelled
+        self._cancels[session, id] = cancelled.set
         try:
             yield cancelled
         finally:
-            if self._preparing.get(key) is cancelled:  # a client may reuse an id, although MCP forbids it
-                del self._preparing[key]
+            self._forget(session, id, cancelled.set)
 
     def start(
         self, work: Coroutine[Any, Any, Result], session: str | None, id: Id, end: asyncio.Future[None] | None = None
@@ -65,16 +58,15 @@ class RunningCalls:
         memory = record.memory
         memory.users += 1
         self._tasks.add(task)
-        key = None if session is None else (session, id)
-        if key is not None:
-            self._running[key] = task
+        if session is not None:
+            self._cancels[session, id] = task.cancel
 
         def forget(_: object) -> None:
             if end is not None and not end.done():
                 end.set_result(None)
             self._tasks.discard(task)
-            if key is not None and self._running.get(key) is task:
-                del self._running[key]
+            if session is not None:
+                self._forget(session, id, task.cancel)
             memory.end()
             if record.ended:
                 count_late_exchanges(record)
@@ -87,14 +79,14 @@ class RunningCalls:
     def cancel(self, session: str, id: Id) -> bool:
         """Cancel a call that is being prepared or runs. Return False where there is none: it may be over already, or
         run on another replica."""
-        key = (session, id)
-        if key in self._preparing:
-            self._preparing[key].set()
-        elif key in self._running:
-            self._running[key].cancel()
-        else:
-            return False
-        return True
+        cancel = self._cancels.get((session, id))
+        if cancel is not None:
+            cancel()
+        return cancel is not None
+
+    def _forget(self, session: str, id: Id, cancel: Callable[[], object]) -> None:
+        if self._cancels.get((session, id)) == cancel:  # a client may reuse an id, although MCP forbids it
+            del self._cancels[session, id]
 
     async def close(self) -> None:
         """Cancel all running calls and wait until they are over."""
@@ -175,16 +167,16 @@ async def stream_progress(
     *,
     cancels: bool,
     tool: str = "",
-    outbox: asyncio.Queue[bytes | None] | None = None,
+    elicitor: Elicitor | None = None,
 ) -> Events:
     """Yield progress while the task that ``start`` returns runs, every ``heartbeat`` seconds; without a ``token``,
     keep-alives. Then yield its response, with the result or the error.
 
     ``held`` counts the stream while it is open. ``cancels`` says whether closing the stream early cancels the task.
     ``tool`` is the name in the ``message`` of the notifications; without it they have none (2024-11-05 does not know
-    the member). What the task puts into ``outbox`` is sent at once.
+    the member). The questions of ``elicitor`` are sent at once; the one that waits ends with the stream.
     """
-    outbox = outbox or asyncio.Queue()
+    outbox: Outbox = asyncio.Queue() if elicitor is None else elicitor.outbox
     beat = 0
     with held:
         work = start()
@@ -205,6 +197,8 @@ async def stream_progress(
             if not work.cancelled():  # a call that was cancelled gets no response
                 yield _response_bytes(request, work)
         finally:
+            if elicitor is not None:
+                elicitor.close()
             if cancels and not work.done():
                 work.cancel()
                 await asyncio.wait({work})
@@ -236,11 +230,10 @@ async def stream_notices(
     epoch: int,
     streams: StreamLimit,
     caller: Caller,
-    *,
     first: bytes | None,
     changed: bytes | None,
-    last: bytes | None = None,
-    session: str | None = None,
+    last: bytes | None,
+    session: str | None,
 ) -> Events:
     """Yield ``first``; then ``changed`` when tools have changed, unless it is None, and keep-alives; and ``last`` when
     the gateway ends the stream. Only a session's newest stream gets changes: MCP forbids to send one twice. A stream

@@ -24,10 +24,9 @@ TTL: Final = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A verified session: ``id`` is the header's value, ``revision`` the negotiated one, ``elicits`` the modes in which
-    the client can ask its user for input, ``client`` what it calls itself."""
+    """A verified session: ``revision`` is the negotiated one, ``elicits`` are the modes in which the client can ask its
+    user for input, ``client`` is what it calls itself."""
 
-    id: str
     revision: str
     elicits: tuple[str, ...] = ()
     client: str = ""
@@ -52,7 +51,7 @@ class Sessions:
         text = self._signer.verify(id, *caller.identity)
         if text is not None and not await self._store.has(_tombstone(id)):
             revision, elicits, client, _ = text.split("\n")
-            return Session(id, revision, tuple(elicits.split()), client)
+            return Session(revision, tuple(elicits.split()), client)
         raise SessionNotFound("Session not found: it ended or was never opened here; initialize again")
 
     async def end_session(self, id: str, caller: Caller) -> None:

@@ -30,8 +30,8 @@ from gateway.networks import AddressReader
 from gateway.process.gauges import ReloadState, admin_gauges, process_gauges
 from gateway.service.gauges import resource_gauges, resource_status, with_runbook
 from gateway.service.group import make_resource
-from gateway.service.mount import NOTHING, BuildContext, Mount
-from gateway.service.resource import Resource
+from gateway.service.mount import Mount
+from gateway.service.resource import BuildContext, Resource
 from gateway.service.service import Service
 from gateway.settings import ResourceSettings, Settings
 from gateway.signing import read_secrets
@@ -229,8 +229,7 @@ class Server:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
                         path = self._mounts.setdefault(mount, Mount(held=self.held))
-                        inherited = NOTHING if before is None else before.leave(settings, files)
-                        context = BuildContext(files, self._store, self._secrets, path, inherited)
+                        context = BuildContext(files, self._store, self._secrets, path, before)
                         built[mount] = await make_resource(settings, context, {**self.resources, **built})
                         undo.push_async_callback(built[mount].close)
                 except ConfigError as error:

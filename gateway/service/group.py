@@ -24,8 +24,8 @@ from gateway.mcp import legacy, modern
 from gateway.model import ANONYMOUS, SHARED, Caller, CallExtras, Catalog, NameStyle, Outcome, View
 from gateway.schema.validation import ValidatorCache
 from gateway.service.members import GroupAccess, GroupCatalogs, GroupTool, Member
-from gateway.service.mount import BuildContext, Mount
-from gateway.service.resource import Resource, lists_per_caller
+from gateway.service.mount import Mount
+from gateway.service.resource import BuildContext, Resource, lists_per_caller
 from gateway.service.service import Service
 from gateway.settings import GroupSettings, ResourceSettings, ServiceSettings
 from gateway.signing import SigningKeys, read_secrets
@@ -57,8 +57,8 @@ class Group(Resource):
         self._views: set[View] = set()
 
     def start(self) -> None:
-        if isinstance(before := self._inherited.discovery, GroupCatalogs):
-            self.discovery.take_over(before)
+        if isinstance(self._before, Group):
+            self.discovery.take_over(self._before.discovery)
         super().start()
         for service in self.services.values():
             service.discovery.followers.add(self._note_change)
@@ -135,7 +135,7 @@ class GroupInvocation(Invocation):
         *,
         as_sent: bool = False,
     ) -> Call:
-        found, given = await self._found(caller, name, arguments)
+        found, given = await self._found(caller, name, arguments, as_sent)
         if found is None:
             return await super().prepare(caller, name, given, extras, as_sent=as_sent)
         quota = await self.budget.spend(caller)
@@ -151,7 +151,7 @@ class GroupInvocation(Invocation):
         return Call(caller, tool, call.arguments, call.extras, call.fault, headers, partial(self._run, call), call.sent)
 
     async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        found, _ = await self._found(caller, name, arguments)
+        found, _ = await self._found(caller, name, arguments, as_sent=False)
         if found is None:
             raise await self._unknown_tool(caller, name)
         quota = await self.budget.spend(caller)
@@ -162,7 +162,9 @@ class GroupInvocation(Invocation):
         finally:
             RECORD.get().tool = found.tool.name
 
-    async def _found(self, caller: Caller, name: str, arguments: Arguments) -> tuple[GroupTool | None, Arguments]:
+    async def _found(
+        self, caller: Caller, name: str, arguments: Arguments, as_sent: bool
+    ) -> tuple[GroupTool | None, Arguments]:
         """Return the tool that a call is for, and its arguments; None for search itself, and for a call of a tool that
         search did not find. Raise :class:`UnknownTool`, and what refuses the caller."""
         RECORD.get().tool = name
@@ -172,14 +174,12 @@ class GroupInvocation(Invocation):
             if found is None:
                 raise await self._unknown_tool(caller, name)
         else:
-            given = arguments(builtin.tool) if callable(arguments) else arguments
-            given = {key: value for key, value in given.items() if value is not None}
-            schema = self.validators.compile_tool(builtin.tool.digest, builtin.tool.checked_schema)
-            if not builtin.calls_named or not schema.is_valid(given):
-                return None, given
-            found, arguments = await self.discovery.find(caller, given["name"]), given.get("arguments", {})
+            sent = arguments(builtin.tool) if callable(arguments) else arguments
+            wanted, given = self._named(builtin, sent, as_sent)
+            found = None if wanted is None else await self.discovery.find(caller, wanted)
             if found is None:
                 return None, given
+            arguments = given.get("arguments", {})
         if self.access.enabled:
             self.access.check_call(caller, found.tool)
         return found, arguments

@@ -1,8 +1,7 @@
-"""Hold what outlasts one service object: what belongs to its path, and what its successor inherits on a reload."""
+"""Hold what outlasts one service object: what belongs to its path, and what its successor may share on a reload."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +15,6 @@ from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
 from gateway.config.service_files import ServiceFiles
 from gateway.credentials import credential_modes
-from gateway.discovery.discovery import CatalogSource
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import ToolSearch
 from gateway.discovery.views import BrokenOutputSchemas
@@ -62,21 +60,25 @@ class Learned:
 
 
 class ServiceAuth:
-    """Hold the issuers of one service, a policy for each, its API keys, and what checks both. ``before`` is of a
-    service with equal settings of auth: its issuers are shared, with their keys, and its verified tokens where policies
-    and API keys are equal. ``authenticator`` is None where callers show nothing."""
+    """Hold the issuers of one service, a policy for each, its API keys, and what checks both. ``before`` is of its
+    predecessor: where settings and files are equal, its issuers are shared, with their keys, and its verified tokens
+    where policies and API keys are equal, too. ``authenticator`` is None where callers show nothing."""
 
-    def __init__(self, settings: ResourceSettings, api_keys: KeyRing, store: Store, before: ServiceAuth | None) -> None:
+    def __init__(
+        self, settings: ResourceSettings, files: ServiceFiles, store: Store, before: ServiceAuth | None
+    ) -> None:
         auth, endpoint = settings.auth, None
         if isinstance(settings, ServiceSettings):
             endpoint = settings.backend.credentials.token_endpoint
-        self.issuers: Issuers = before.issuers.shared() if before else Issuers(auth.active_issuers, endpoint)
+        self._made_of = auth, endpoint, files.of("auth.issuers")
+        alike = before if before is not None and before._made_of == self._made_of else None
+        self.issuers: Issuers = alike.issuers.shared() if alike else Issuers(auth.active_issuers, endpoint)
         self.policies: tuple[IssuerPolicy, ...] = _policies(settings, self.issuers)
-        self.api_keys = api_keys
+        self.api_keys: KeyRing = KeyRing(files.keys, auth.scopes.implies, before.api_keys if before else None)
         self.verifier: Verifier = WithKeys(self.api_keys, self.issuers.verifier(self.policies))
         self.authenticator: Authenticator | None = None
-        if before is not None and (before.policies, before.api_keys) == (self.policies, self.api_keys):
-            self.authenticator = before.authenticator
+        if alike is not None and (alike.policies, alike.api_keys) == (self.policies, self.api_keys):
+            self.authenticator = alike.authenticator
         elif auth.traits.has_keys:
             proofs = None if auth.dpop == "off" else ProofChecker(settings.server.origin, store)
             self.authenticator = Authenticator(self.verifier, dpop=auth.dpop, proofs=proofs)
@@ -94,42 +96,3 @@ def _policies(settings: ResourceSettings, issuers: Issuers) -> tuple[IssuerPolic
         issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies, told_claims=told)
         for keys in issuers.keys.values()
     )
-
-
-@dataclass(frozen=True)
-class Inherited:
-    """Hold what a service takes over from its predecessor, which made this of both settings (:meth:`Resource.leave`).
-
-    ``auth`` is None where the settings of auth differ, ``learned`` where the backend or its kinds of credential do:
-    then ``discovery`` gives only the last digests, and ``gate`` its counters. ``same_names`` says that tools are listed
-    in the same manner, ``same_callers`` that the same callers may have streams, with the same views. A late response
-    may still quote one of ``secrets``.
-    """
-
-    auth: ServiceAuth | None = None
-    api_keys: KeyRing = field(default_factory=KeyRing)
-    learned: Learned | None = None
-    gate: BackendGate | None = None
-    dialect: str = "auto"
-    secrets: tuple[str, ...] = ()
-    discovery: CatalogSource | None = None
-    same_catalogs: bool = False
-    same_names: bool = False
-    same_callers: bool = False
-
-
-NOTHING: Final = Inherited()
-"""What a first service inherits."""
-
-
-@dataclass(frozen=True)
-class BuildContext:
-    """Hold what a service or a group is built with, beside its settings. ``secrets`` sign its texts, the first one new
-    ones; ``progress`` is told each dialect that is tried."""
-
-    files: ServiceFiles
-    store: Store
-    secrets: tuple[bytes, ...] = ()
-    mount: Mount = field(default_factory=Mount)
-    inherited: Inherited = NOTHING
-    progress: Callable[[str], None] = lambda _: None

@@ -6,12 +6,11 @@ It never changes: for other settings, a reload builds another one. Building send
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
-from gateway import __version__
 from gateway.auth.access import Access
-from gateway.auth.api_keys import KeyRing
 from gateway.auth.compact import InvalidToken
 from gateway.auth.metadata import build_resource_metadata
 from gateway.catalog.pages import PageCache
@@ -28,21 +27,31 @@ from gateway.limits import Budget, CallBudget
 from gateway.mcp import endpoint, legacy, modern, operations, running, sessions
 from gateway.model import Caller, Catalog, NameStyle
 from gateway.schema.validation import ValidatorCache
-from gateway.service.mount import NOTHING, BuildContext, Inherited, ServiceAuth
+from gateway.service.mount import Mount, ServiceAuth
 from gateway.settings import ResourceSettings
 from gateway.signing import SigningKeys
-from gateway.store import ResourceStore
+from gateway.store import ResourceStore, Store
 from gateway.telemetry.cells import name_tools
 from gateway.text import excerpt
 from gateway.web.card import ServerCard
 from gateway.web.pages import ServicePage
 from gateway.web.site import Site
 
-SERVER_NAME: Final = "jsonrpc-mcp-gateway"
-_MAX_REST_PAGE: Final = 50
-"""Tools on one page of REST. Its readers are often models, which read the whole answer but ask for no second page."""
 _PAGES_PER_LISTING: Final = 10
 """Further pages that a caller may ask for, for each listing that its budget allows."""
+
+
+@dataclass(frozen=True)
+class BuildContext:
+    """Hold what a service or a group is built with, beside its settings. ``secrets`` sign its texts, the first one new
+    ones; ``before`` is its predecessor on a reload; ``progress`` is told each dialect that is tried."""
+
+    files: ServiceFiles
+    store: Store
+    secrets: tuple[bytes, ...] = ()
+    mount: Mount = field(default_factory=Mount)
+    before: Resource | None = None
+    progress: Callable[[str], None] = lambda _: None
 
 
 class Resource:
@@ -66,14 +75,14 @@ class Resource:
         self._started = time.monotonic()
         self._keys = SigningKeys(context.secrets, settings.mount_id)
         self._store = ResourceStore(context.store, self._keys)
-        self._inherited = context.inherited
+        self._before = context.before
         languages = any(service.backend.listing.language is None for service in settings.services)
         self.access = self._access_type(
             settings.auth, settings.resource, per_caller=lists_per_caller(settings), own_languages=languages
         )
         self.access.tool_scopes = self._tool_scopes
-        api_keys = KeyRing(self.files.keys, settings.auth.scopes.implies, self._inherited.api_keys)
-        self.auth = ServiceAuth(settings, api_keys, self._store, self._inherited.auth)
+        before = self._before.auth if isinstance(self._before, type(self)) else None
+        self.auth: ServiceAuth = ServiceAuth(settings, self.files, self._store, before)
         self.listings = Budget(self._store, "discovery", settings.limits.discovery)
         self.call_notices = running.CallNotices(self.mount.calls, self.mount.elicitations, self._store)
         self._pages = PageCache()
@@ -94,29 +103,14 @@ class Resource:
         """Return whether a resource built of these would be equal to this one."""
         return self.settings == settings and self.files == files
 
-    def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
-        """Return what a successor of these settings and files takes over: of another kind, nothing but the streams."""
-        old = self.settings
-        if type(settings) is not type(old):
-            return Inherited(discovery=self.discovery)
-        same_auth = old.auth == settings.auth
-        same_issuers = same_auth and self.files.of("auth.issuers") == files.of("auth.issuers")
-        return Inherited(
-            auth=self.auth if same_issuers else None,
-            api_keys=self.auth.api_keys,
-            discovery=self.discovery,
-            same_names=(old.catalog.search, old.catalog.names) == (settings.catalog.search, settings.catalog.names),
-            same_callers=same_auth and lists_per_caller(old) == lists_per_caller(settings),
-        )
-
     def is_used_by(self, other: Resource) -> bool:
         """Return whether calls of ``other`` may still need this one."""
         return self.settings.mount in (other.settings.mount, *(one.mount for one in other.settings.services))
 
     def start(self) -> None:
         """Start the background work, and tell open streams what changed. The mount is this one's from now on."""
-        inherited, self._inherited = self._inherited, NOTHING  # or each resource would keep all that were before it
-        self._take_over_streams(inherited)
+        before, self._before = self._before, None  # or each resource would keep all that were before it
+        self._take_over_streams(before)
         self.call_notices.follow()
         self.auth.issuers.start()
 
@@ -141,23 +135,26 @@ class Resource:
         if shared := self.discovery.current():
             yield from (scope for scope in shared.scopes if scope not in configured)
 
-    def _take_over_streams(self, inherited: Inherited) -> None:
-        """Connect the streams at the mount to this resource, and notify them of what differs from its predecessor."""
+    def _take_over_streams(self, before: Resource | None) -> None:
+        """Connect the streams at the mount to this resource, and notify them of what differs from its predecessor. They
+        end unless the same callers may have them, with the same views."""
         streams, settings = self.mount.subscriptions, self.settings
         heartbeat = settings.mcp.heartbeat
         interval = min(subscriptions.MAX_INTERVAL, heartbeat)
         streams.follow(self.discovery, interval, heartbeat, self._store)
         self.mount.streams.most = settings.limits.streams
         self.mount.concurrency.most = settings.limits.concurrent
-        if inherited.api_keys.end_all_but(self.auth.api_keys):
-            streams.check_callers()
-        if (before := inherited.discovery) is None:
+        if before is None:
             return
-        if not inherited.same_callers:
+        old, is_alike = before.settings, isinstance(before, type(self))
+        if is_alike and before.auth.api_keys.end_all_but(self.auth.api_keys):
+            streams.check_callers()
+        if not is_alike or old.auth != settings.auth or lists_per_caller(old) != lists_per_caller(settings):
             streams.end_all()
         self.site.operations.epoch = streams.epoch
+        renamed = (old.catalog.search, old.catalog.names) != (settings.catalog.search, settings.catalog.names)
         for view in streams.views:
-            if not inherited.same_names or before.shown_digest(view) != self.discovery.shown_digest(view):
+            if renamed or before.discovery.shown_digest(view) != self.discovery.shown_digest(view):
                 streams.notify(view)
 
     def _make_invocation(self, made: type[Invocation], validators: ValidatorCache) -> Invocation:
@@ -193,39 +190,32 @@ class Resource:
         settings, mount = self.settings, self.mount
         next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         shared = operations.Operations(
-            discovery=self.discovery, pages=self._pages, budget=self.listings,
-            cursors=operations.Cursors(self._keys, next_pages), page_size=settings.catalog.page_size,
-            searched=self._in_place,
-            introduction=operations.Introduction(settings.mcp.server, SERVER_NAME, __version__),
-            subscriptions=mount.subscriptions, streams=mount.streams, heartbeat=settings.mcp.heartbeat,
-            access=self.access, max_response=max(service.backend.max_response for service in settings.services),
+            invocation=self.invocation, server=settings.mcp.server, pages=self._pages,
+            page_size=settings.catalog.page_size, cursors=operations.cursor_signer(self._keys), next_pages=next_pages,
+            searched=self._in_place, subscriptions=mount.subscriptions, streams=mount.streams,
+            heartbeat=settings.mcp.heartbeat,
+            max_response=max(service.backend.max_response for service in settings.services),
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
         metadata = (
-            build_resource_metadata(settings, scopes, SERVER_NAME, issuers)
+            build_resource_metadata(settings, scopes, operations.SERVER_NAME, issuers)
             if settings.auth.traits.needs_metadata
             else None
         )
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
         page = None if settings.server.shown_page == "off" else ServicePage(
-            settings=settings, operations=shared, invocation=self.invocation,
-            search=self._search, unready=self.unready, calls=self._calls,
+            settings=settings, operations=shared, search=self._search, unready=self.unready, calls=self._calls,
             report=lambda raw, refusal: TokenReport.of(settings, self.auth.policies, raw, refusal),
         )  # fmt: skip
         ends = Budget(self._store, "session end", settings.limits.discovery)
         of_clients = sessions.Sessions(self._keys, self._store, ends)
-        old_eras = legacy.Legacy(shared, self.invocation, of_clients, self.call_notices, self.uses)
+        old_eras = legacy.Legacy(shared, of_clients, self.call_notices, self.uses)
         return Site(
-            settings.mount, endpoint=endpoint.Endpoint(modern.Modern(shared, self.invocation), old_eras),
-            operations=shared, invocation=self.invocation, authenticator=self.auth.authenticator,
-            metadata=metadata, card=card, page=page,
-            rest_page_size=rest_page_size(settings), max_body=settings.server.max_body, uses=self.uses,
+            settings.mount, endpoint=endpoint.Endpoint(modern.Modern(shared), old_eras), operations=shared,
+            authenticator=self.auth.authenticator, metadata=metadata, card=card, page=page,
+            max_body=settings.server.max_body, uses=self.uses,
         )  # fmt: skip
 
 
 def lists_per_caller(settings: ResourceSettings) -> bool:
     return any(credential_modes(service).lists_per_caller for service in settings.services)
-
-
-def rest_page_size(settings: ResourceSettings) -> int:
-    return min(settings.catalog.page_size, _MAX_REST_PAGE)

@@ -1,7 +1,6 @@
 """One fronted JSON-RPC service, which is one protected resource: build all its parts from its settings."""
 
 import time
-from dataclasses import replace
 from functools import partial
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from gateway.backend.client import BackendClient
 from gateway.backend.redaction import ErrorRedactor
 from gateway.catalog import build
 from gateway.config import source as config
-from gateway.config.service_files import ServiceFiles, backend_tls
+from gateway.config.service_files import backend_tls
 from gateway.credentials import build_credentials, credential_faults, credential_modes, header_secrets
 from gateway.credentials.contract import Credential
 from gateway.credentials.grants import BackendEndpoint, TokenClient
@@ -26,11 +25,11 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
 from gateway.model import SHARED, Catalog, NameStyle
-from gateway.service.mount import BuildContext, Inherited, Learned
-from gateway.service.resource import Resource, rest_page_size
-from gateway.settings import Credentials, ResourceSettings, ServiceSettings
+from gateway.service.mount import Learned
+from gateway.service.resource import BuildContext, Resource
+from gateway.settings import Credentials, ServiceSettings
 from gateway.text import masked_url, secrets_in
-from gateway.web.rest import RestProjector
+from gateway.web.rest import MAX_PAGE, RestProjector
 
 READY_AFTER: Final = 10.0
 """Seconds after which a service is ready although its first listing has not come yet."""
@@ -45,7 +44,8 @@ class Service(Resource):
     def __init__(self, settings: ServiceSettings, context: BuildContext) -> None:
         super().__init__(settings, context)
         self._modes = credential_modes(settings)
-        self.learned = self._inherited.learned or Learned(BackendGate(settings.connections))
+        alike = self._alike()
+        self.learned: Learned = alike.learned if alike else Learned(BackendGate(settings.connections))
         self._search, self._calls = self.learned.search, self.learned.gate.breaker.problem
         backend = settings.backend
         tls, held = backend_tls(settings), self.mount.held
@@ -56,13 +56,13 @@ class Service(Resource):
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets(), *header_secrets(settings))
         self.secrets = (*sent, *settings.catalog.secrets())
-        self.reader = ListingReader(
+        self.reader: ListingReader = ListingReader(
             partial(ListingAdmission, self.transport, self.learned.gate),
             backend,
             listing_credential,
             progress=context.progress,
             secrets=sent,
-            dialect=self._inherited.dialect,
+            dialect=alike.reader.dialect if alike else "auto",
             reserve=held.reserve_listing,
         )
         self.shared_listing = shared_listing.SharedListing(self.reader.fetch_listing, self._store, settings)
@@ -80,16 +80,16 @@ class Service(Resource):
 
     @classmethod
     async def build(cls, settings: ServiceSettings, context: BuildContext) -> Self:
-        """Return a service, which can answer at once if it inherits a listing that it can use. Raises
+        """Return a service, which can answer at once if its predecessor has a listing that it can use. Raises
         :class:`config.ConfigError` where a file or that listing cannot be used, or callers' tokens would be sent to a
         backend that they are not for."""
         if faults := credential_faults(settings):  # loading checks this, but settings may be made without a file
             raise config.ConfigError(faults)
-        service, inherited = cls(settings, context), context.inherited
+        service = cls(settings, context)
         try:
-            before = inherited.discovery
-            if inherited.learned and isinstance(before, Discovery) and not inherited.same_catalogs:
-                await service.discovery.prepare(before)
+            alike = service._alike()
+            if alike is not None and not service._keeps_catalogs_of(alike):
+                await service.discovery.prepare(alike.discovery)
         except BaseException as error:
             await service.close()
             if isinstance(error, NoListing):
@@ -97,31 +97,24 @@ class Service(Resource):
             raise
         return service
 
-    def leave(self, settings: ResourceSettings, files: ServiceFiles) -> Inherited:
-        left = super().leave(settings, files)
-        if not isinstance(settings, ServiceSettings):
-            return left
-        old = self.settings
-        same_backend = (old.backend, self._modes) == (settings.backend, credential_modes(settings))
-        same_endpoint = old.backend.credentials.token_endpoint == settings.backend.credentials.token_endpoint
-        same_catalog = old.catalog == settings.catalog and self.files.of("catalog") == files.of("catalog")
-        return replace(
-            left,
-            auth=left.auth if same_endpoint else None,
-            learned=self.learned if same_backend else None,
-            gate=None if same_backend else self.learned.gate,
-            dialect=self.reader.dialect if same_backend else "auto",
-            secrets=self.secrets,
-            same_catalogs=same_backend and same_catalog,
-        )
+    def _alike(self) -> Self | None:
+        """Return the predecessor with the same backend and kinds of credential: what it learned and listed holds."""
+        before = self._before
+        if not isinstance(before, type(self)):
+            return None
+        is_alike = (before.settings.backend, before._modes) == (self.settings.backend, self._modes)
+        return before if is_alike else None
+
+    def _keeps_catalogs_of(self, before: Self) -> bool:
+        old, new = ((one.settings.catalog, one.files.of("catalog")) for one in (before, self))
+        return old == new
 
     def start(self) -> None:
-        inherited = self._inherited
-        if isinstance(inherited.discovery, Discovery):
-            listings = inherited.learned is not None
-            self.discovery.take_over(inherited.discovery, listings=listings, catalogs=inherited.same_catalogs)
-            if inherited.gate is not None:
-                self.learned.gate.breaker.openings += inherited.gate.breaker.openings
+        if alike := self._alike():
+            self.discovery.take_over(alike.discovery, listings=True, catalogs=self._keeps_catalogs_of(alike))
+        elif isinstance(before := self._before, Service):
+            self.discovery.take_over(before.discovery, listings=False, catalogs=False)
+            self.learned.gate.breaker.openings += before.learned.gate.breaker.openings
         super().start()
         self.shared_listing.follow(self.discovery)
         self.discovery_notices.follow(self.discovery, self.mount.subscriptions)
@@ -172,7 +165,8 @@ class Service(Resource):
     def _forwarder(self, credential: Credential) -> Forwarder:
         backend = self.settings.backend
         url = urlsplit(backend.url)
-        hidden = (*self.secrets, *secrets_in(backend.url), *self._inherited.secrets, url.hostname or "", url.netloc)
+        old = self._before.secrets if isinstance(self._before, Service) else ()  # a late response may still quote them
+        hidden = (*self.secrets, *secrets_in(backend.url), *old, url.hostname or "", url.netloc)
         admission = CallAdmission(self.transport, self.learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
         redactor = ErrorRedactor(hidden)
@@ -188,4 +182,4 @@ class Service(Resource):
         projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]
         self._pages.prepare_first_pages(listed, projectors, knobs.page_size)
         rest = RestProjector(self.access, shared, mount=self.settings.mount)
-        self._pages.prepare_first_pages(listed, (rest,), rest_page_size(self.settings))
+        self._pages.prepare_first_pages(listed, (rest,), min(knobs.page_size, MAX_PAGE))

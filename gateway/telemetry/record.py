@@ -19,6 +19,7 @@ from msgspec import UNSET, Struct, field
 from multidict import MultiMapping, istr
 
 from gateway.errors import GatewayError, ToolFault
+from gateway.jsonrpc import Id
 from gateway.telemetry import cells, logs
 from gateway.telemetry.cells import BUCKETS, CELLS, KNOWN, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
 from gateway.telemetry.exchange_memory import ExchangeMemory
@@ -86,7 +87,7 @@ class Record(Struct, eq=False):
     revision: str = ""
     address: str = ""
     client_id: str = ""
-    rpc_id: object = None
+    rpc_id: Id | None = None
     code: int = 0
     bytes_in: int = 0
     bytes_out: int = 0

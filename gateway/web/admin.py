@@ -42,7 +42,7 @@ class AdminHandler:
     _processes: Callable[[], Sequence[dict[str, Any]]]
     _refresh_listings: Callable[[], Awaitable[str]]
     _render: Callable[[str], Awaitable[tuple[bytes, str]]]
-    _page: AdminPage | None = None
+    _page: AdminPage
     _read_again: Callable[[], Awaitable[Sequence[str]]] | None = None
 
     def __post_init__(self) -> None:
@@ -89,13 +89,14 @@ class AdminHandler:
         return Response(body, 200, content_type)
 
     async def _refresh(self, request: HttpRequest) -> Response:
-        if "Origin" in request.headers and not self._admits(request):  # a page in a browser can reach the port (CSRF)
+        # A page in a browser can reach the port (CSRF).
+        if "Origin" in request.headers and not self._page.admits(request):
             return _text("requests from other web pages are refused\n", 403)
         failure = printable(await self._refresh_listings())  # the backend's text may end up on a terminal
         return _text(f"{failure}\n", 502) if failure else _text("listed anew\n")
 
     async def _reload(self, request: HttpRequest) -> Response:
-        if not self._admits(request):
+        if not self._page.admits(request):
             return _text("only a browser or program of server.admin_page may ask for this\n", 403)
         if self._read_again is None:
             return _text("there is no configuration to read again\n", 409)
@@ -103,12 +104,9 @@ class AdminHandler:
         return _text("".join(f"{printable(fault)}\n" for fault in faults) or "reloaded\n", 409 if faults else 200)
 
     async def _overview(self, request: HttpRequest) -> Response:
-        if self._page is None or not self._page.admits(request):
+        if not self._page.admits(request):
             return _text("".join(f"{' '.join(methods)} {path}\n" for path, (methods, _) in self.routes.items()))
         return await self._page.respond(self._unready(), self._processes(), reloads=self._read_again is not None)
-
-    def _admits(self, request: HttpRequest) -> bool:
-        return self._page is not None and self._page.admits(request)
 
 
 def _lines(process: dict[str, Any], verbose: bool) -> Iterator[tuple[bool, str]]:

@@ -25,14 +25,13 @@ _MCP_PATH = re.compile("(/[a-z][a-z0-9_]*)?/mcp")
 class Exchange(Struct, eq=False):
     """One request, and what the steps learn about it.
 
-    ``path`` is decoded except ``%2F`` and ``%25``, so that no segment becomes two. ``tool`` is the name in a tool's
-    own path. ``record`` becomes the log line; ``headers`` go on the response, also a stream's. ``error`` is the error
-    that is answered, if any; it may add headers. ``uses`` counts the exchange among the running ones of its service
-    until its call has ended, and ``small`` are the bytes that are counted for a small body.
+    ``tool`` is the name in a tool's own path. ``record`` becomes the log line; ``headers`` go on the response, also a
+    stream's. ``error`` is the error that is answered, if any; it may add headers. ``uses`` counts the exchange among
+    the running ones of its service until its call has ended, and ``small`` are the bytes that are counted for a small
+    body.
     """
 
     request: HttpRequest
-    path: str
     record: Record
     body: bytes = b""
     caller: Caller = ANONYMOUS

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
+from gateway import jsonrpc
 from gateway.errors import NotAcceptable
 from gateway.http_server.response import Response, StreamedResponse
 from gateway.mcp.endpoint import Endpoint
@@ -46,7 +47,9 @@ class McpSurface:
         headers = exchange.request.headers
         if not any(map(_ACCEPTS_JSON.search, headers.getall("Accept", ("*/*",)))):  # no Accept means any
             raise NotAcceptable("Accept must admit application/json")
-        return _answer(exchange, await self.endpoint.answer_post(_mcp_request(exchange)))
+        answering = self.endpoint.answer(_mcp_request(exchange), jsonrpc.decode_strictly(exchange.body))
+        exchange.body = b""  # it is decoded, so nobody needs it
+        return _answer(exchange, await answering)
 
     async def get(self, exchange: Exchange) -> Response | StreamedResponse:
         return _answer(exchange, await self.endpoint.legacy.open_stream(_mcp_request(exchange)))
@@ -56,8 +59,7 @@ class McpSurface:
 
 
 def _mcp_request(exchange: Exchange) -> McpRequest:
-    body, exchange.body = exchange.body, b""
-    return McpRequest(exchange.request.headers, body, exchange.caller)
+    return McpRequest(exchange.request.headers, exchange.caller)
 
 
 def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> Response | StreamedResponse:

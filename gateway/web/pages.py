@@ -28,10 +28,8 @@ from gateway.errors import (
     InvalidArguments,
     InvalidRequest,
     RateLimited,
-    Unauthorized,
 )
 from gateway.http_server.response import Response
-from gateway.invocation.invocation import Invocation
 from gateway.mcp.envelope import call_request
 from gateway.mcp.modern import PROJECTOR
 from gateway.mcp.operations import Operations
@@ -101,10 +99,14 @@ def render(template: str, path: str, status: int = 200, **values: Any) -> Respon
     return Response(text.encode("utf-8", "replace"), status, _HTML, _HEADERS)
 
 
-def index(path: str, sites: Iterable[Any], mode: str) -> Response:
-    """Return the page at ``/`` of several services. Where ``mode`` is ``token`` it names none."""
-    shown = [site.page for site in sites if site.page is not None] if mode == PUBLIC else []
-    return render("index.html", path, services=[{"mount": page.mount[1:], **page.about()} for page in shown])
+async def index(exchange: Exchange, sites: Iterable[Any], mode: str) -> Response:
+    """Return the page at ``/`` of several services, which counts as a listing of each. Where ``mode`` is ``token`` it
+    names none. Raise :class:`RateLimited`."""
+    pages = [site.page for site in sites if site.page is not None]
+    for page in pages:
+        await page.operations.admit_discovery(Caller(exchange.record.address))
+    shown = [{"mount": page.mount[1:], **page.about()} for page in pages] if mode == PUBLIC else []
+    return render("index.html", exchange.request.safe_path, services=shown)
 
 
 PUBLIC: Final = "public"
@@ -118,7 +120,6 @@ class ServicePage:
 
     settings: ResourceSettings
     operations: Operations
-    invocation: Invocation
     search: ToolSearch
     unready: Callable[[], str | None]
     calls: Problem
@@ -127,22 +128,13 @@ class ServicePage:
     def __post_init__(self) -> None:
         self.mode = self.settings.server.shown_page
         self.mount = self.settings.mount
-        self.access = self.invocation.access
+        self._invocation = self.operations.invocation
+        self._access, self._discovery = self._invocation.access, self._invocation.discovery
         takes_keys_alone = self.settings.auth.takes_keys and not self.settings.auth.traits.has_issuers
         self._key_variable = KEY_VARIABLE if takes_keys_alone else ""
         self._style = NameStyle(self.settings.catalog.names)
         self._curation = Curation(self.settings.catalog)
-        self._discovery = self.operations.discovery
         self._is_local = self.settings.server.is_local and not self.settings.auth.traits.authenticates
-
-    def admits(self, exchange: Exchange, refusal: Unauthorized) -> bool:
-        """Return whether a caller without a good token gets a page. A refused token is noted, so that the page says why
-        it is refused."""
-        if exchange.request.method == "POST":
-            return False
-        if "Authorization" in exchange.request.headers:
-            exchange.note_error(refusal)
-        return True
 
     def about(self) -> dict[str, Any]:
         """Return what everybody may know of the service: its name, and its state in words."""
@@ -204,8 +196,8 @@ class ServicePage:
             shown=excerpt(jsonrpc.pretty(projected), _MOST_TEXT),
             tokens=len(jsonrpc.encode(projected)) // _BYTES_PER_TOKEN,
             arguments=rows_of_arguments(tool), hints=self._hints(tool), called=ways_of_calling(tool),
-            scopes=self.access.scopes_to_call(tool),
-            open=not self.access.needs_token(tool, self._discovery.current()), endpoint=self._url(exchange),
+            scopes=self._access.scopes_to_call(tool),
+            open=not self._access.needs_token(tool, self._discovery.current()), endpoint=self._url(exchange),
         )  # fmt: skip
 
     async def try_it(self, exchange: Exchange) -> Response:
@@ -217,10 +209,10 @@ class ServicePage:
         arguments = body.get("arguments", {})
         if not isinstance(arguments, dict):
             raise InvalidArguments('"arguments" must be an object')
-        found = await self.invocation.preview(exchange.caller, exchange.tool, arguments)
+        found = await self._invocation.preview(exchange.caller, exchange.tool, arguments)
         if "faults" in found:
             return Response(jsonrpc.encode(found))
-        tool = await self.invocation.find_tool(exchange.caller, exchange.tool, PATIENCE)
+        tool = await self._invocation.find_tool(exchange.caller, exchange.tool, PATIENCE)
         headers, message = call_request(tool, tool.name_for(self._style), arguments, "gateway-page")
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
         url = self._url(exchange)
@@ -234,9 +226,10 @@ class ServicePage:
         """Return the page in place of the one that is asked for: why a token is refused, the one without names, or that
         this caller asked too often. Each page counts as a listing."""
         if exchange.error is not None:
-            return self._refused(exchange)
+            report = self.report(_raw(exchange), str(exchange.error.message))
+            return self._render(exchange, "whoami.html", 401, principal=None, report=report, accepted=False)
         if self.mode == TOKEN and exchange.caller.principal is None:
-            return render("shell.html", exchange.path)
+            return render("shell.html", exchange.request.safe_path)
         try:
             with suppress(InsufficientScope):  # the page says which one is missing
                 await self.operations.admit_discovery(exchange.caller)
@@ -256,7 +249,7 @@ class ServicePage:
         more = []
         if not refusal:
             whole = await self._discovery.catalog(exchange.caller, PATIENCE)
-            more = self._more(principal, self.access.listable_catalog(exchange.caller, whole), seen)
+            more = self._more(principal, self._access.listable_catalog(exchange.caller, whole), seen)
         report = TokenReport.of_key(principal) if principal.token is None else self.report(_raw(exchange), "")
         return self._render(
             exchange, "whoami.html", principal=principal, report=report, more=more, accepted=True, refusal=refusal
@@ -264,22 +257,17 @@ class ServicePage:
 
     def _more(self, principal: Principal, catalog: Catalog, seen: Catalog) -> list[tuple[str, int, list[str]]]:
         """Return each scope that a caller lacks, how many tools need it, and which of them the caller sees."""
-        held, alike = {*self.access.requested_scopes(principal.scopes)}, dict[Demand, list[Tool]]()
+        held, alike = {*self._access.requested_scopes(principal.scopes)}, dict[Demand, list[Tool]]()
         for tool in catalog.tools:
             alike.setdefault(tool.demand, []).append(tool)
         needing: dict[str, list[Tool]] = {}
         for tools in alike.values():
-            for scope in {*self.access.scopes_to_call(tools[0])} - held:
+            for scope in {*self._access.scopes_to_call(tools[0])} - held:
                 needing.setdefault(scope, []).extend(tools)
         return [
             (scope, len(tools), [tool.name_for(self._style) for tool in tools if tool.name in seen.by_name][:_SHOWN])
             for scope, tools in sorted(needing.items())[:_SHOWN]
         ]
-
-    def _refused(self, exchange: Exchange) -> Response:
-        error = exchange.error
-        report = self.report(_raw(exchange), str(getattr(error, "message", error)))
-        return self._render(exchange, "whoami.html", 401, principal=None, report=report, accepted=False)
 
     def _render(self, exchange: Exchange, template: str, status: int = 200, **values: Any) -> Response:
         """Return a page with what each page of the service has: its name and state, unless they are for callers with a
@@ -287,17 +275,17 @@ class ServicePage:
         unnamed = {"title": "Gateway", "about": "", "state": "", "word": ""}
         caller, variable = exchange.caller.principal, self._key_variable
         about = unnamed if self.mode == TOKEN and caller is None else self.about()
-        page = {**about, "mount": self.mount[1:], "takes_tokens": self.access.enabled,
+        page = {**about, "mount": self.mount[1:], "takes_tokens": self._access.enabled,
                 "subject": caller.subject if caller else "", "mode": self.mode, "key_variable": variable}  # fmt: skip
-        return render(template, exchange.path, status, page=page, **values)
+        return render(template, exchange.request.safe_path, status, page=page, **values)
 
     async def _visible(self, caller: Caller) -> tuple[Catalog, str]:
         """Return the tools of ``tools/list`` for this caller; none, and why not."""
-        if not self.access.may_enter(caller.principal):
+        if not self._access.may_enter(caller.principal):
             return Catalog((), ""), "Its tools are shown to callers with a token."
         try:
-            self.access.check_list(caller)
-            return self.access.visible_catalog(caller, await self._discovery.catalog(caller, PATIENCE)), ""
+            self._access.check_list(caller)
+            return self._access.visible_catalog(caller, await self._discovery.catalog(caller, PATIENCE)), ""
         except GatewayError as error:
             return Catalog((), ""), str(error.message)
 

@@ -119,33 +119,35 @@ class PublicHandler:
 
     def _begin_exchange(self, request: HttpRequest) -> tuple[Exchange, Site | None]:
         """Return the exchange, and the service whose mount its path begins with, if there is one."""
-        path, sites = request.safe_path, self.sites
+        path, sites = request.safe_path, self.sites  # "%2F" and "%25" stay, so that no segment becomes two
         site = sites.get("") or sites.get(f"/{path[1:].partition('/')[0]}")
         trace = trace_of_http(request.headers) if PARENT in request.headers else None
         id = records.request_id(request.headers, trace)
         service = "" if site is None else site.name
         record = Record(id, request.method, request.path, service, trace=trace, started=time.perf_counter())
-        return Exchange(request, path, record, headers={records.REQUEST_ID: id}), site
+        record.address = self._address(request)
+        return Exchange(request, record, headers={records.REQUEST_ID: id}), site
 
     async def _answer_errors(self, exchange: Exchange, site: Site | None) -> Response | StreamedResponse:
         response: Response | StreamedResponse | None
         try:
-            response = self._document(exchange.request, exchange.path) or self._guard(exchange, site)
+            response = self._document(exchange.request) or self._guard(exchange, site)
             if response is None and exchange.request.method != "POST":
-                response = self._page(exchange, site)
+                response = await self._page(exchange, site)
             if response is None:
                 if site is None:
                     raise NotFound("Not found")
-                response = await site.answer(exchange, self._address(exchange.request))
+                response = await site.answer(exchange)
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = to_gateway_error(error, path=exchange.request.path)
             response = error_response(exchange, answer, _form(exchange, site))
         _complete(exchange, site, response)
         return response
 
-    def _document(self, request: HttpRequest, path: str) -> Response | None:
+    def _document(self, request: HttpRequest) -> Response | None:
         """Return a public document, or the answer to a preflight for it. Nobody's token decides what it says, so Host
         and Origin do not matter: any page may read it under any host name."""
+        path = request.safe_path
         if not path.startswith(_WELL_KNOWN) and not path.endswith(CARD):
             return None
         document, content_type = self._public_document(path)
@@ -174,16 +176,16 @@ class PublicHandler:
         cards = [site.card for site in self.sites.values() if site.card is not None]
         return (partial(catalog, cards) if cards and path == CATALOG else None), CATALOG_TYPE
 
-    def _page(self, exchange: Exchange, site: Site | None) -> Response | None:
+    async def _page(self, exchange: Exchange, site: Site | None) -> Response | None:
         """Return what is part of the pages and of no service: their files, ``/`` of several services, and the way to a
         service's page from its name alone."""
-        path = exchange.path
+        path = exchange.request.safe_path
         if self.page == "off":
             return None
         if path.startswith(pages.STATIC):
             return pages.asset(path)
         if site is None:
-            return pages.index(path, self.sites.values(), self.page) if path == "/" else None
+            return await pages.index(exchange, self.sites.values(), self.page) if path == "/" else None
         is_name = site.mount and path == site.mount
         return Response(status=308, headers={"Location": f"{site.name}/"}) if is_name else None
 
@@ -213,7 +215,7 @@ class PublicHandler:
 
 
 def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
-    return form_of_unknown(exchange.path) if site is None else site.form(exchange)
+    return form_of_unknown(exchange.request.safe_path) if site is None else site.form(exchange)
 
 
 def _release(exchange: Exchange) -> None:

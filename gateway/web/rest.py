@@ -9,7 +9,6 @@ from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
 from gateway.http_server.response import Response
-from gateway.invocation.invocation import Invocation
 from gateway.mcp.operations import META_MISSING, Operations
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
 from gateway.telemetry.record import CALL
@@ -20,6 +19,8 @@ TOOLS: Final = "/mcp/tools"
 PATIENCE: Final = 3.5
 """Seconds that a caller waits for a first listing. Older discovery clients give up after five, and must get an answer
 with Retry-After before."""
+MAX_PAGE: Final = 50
+"""Tools on one page of REST. Its readers are often models, which read the whole answer but ask for no second page."""
 OWN_SEGMENTS: Final = ("list", "describe", "invoke")
 """Path segments below :data:`TOOLS` that are routes, not tools."""
 _SUFFIX: Final = "~"  # not a character of tool names
@@ -67,11 +68,9 @@ def name_of(segment: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RestSurface:
-    """Serve the REST routes of one service. ``page_size`` is the number of tools on a page; ``mount`` its path."""
+    """Serve the REST routes of one service; ``mount`` is its path."""
 
     operations: Operations
-    invocation: Invocation
-    page_size: int
     mount: str
 
     async def list_tools(self, exchange: Exchange) -> Response:
@@ -79,7 +78,8 @@ class RestSurface:
         the services of a group that are missing."""
         exchange.record.method = "tools/list"
         caller, cursor = exchange.caller, exchange.request.query.get("cursor")
-        page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
+        size = min(self.operations.page_size, MAX_PAGE)
+        page = await self.operations.list_tools(caller, cursor, self._projector(caller), size, PATIENCE)
         missing = {META_MISSING: page.missing} if page.missing else {}
         return Response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor, **missing}))
 
@@ -90,8 +90,8 @@ class RestSurface:
         if not name:
             raise MissingParameter('The parameter "name" is missing')
         await self.operations.admit_discovery(caller)
-        tool = await self.invocation.find_tool(caller, name, PATIENCE)
-        self.invocation.access.check_describe(caller, tool)
+        tool = await self.operations.invocation.find_tool(caller, name, PATIENCE)
+        self.operations.invocation.access.check_describe(caller, tool)
         return Response(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
     async def invoke(self, exchange: Exchange) -> Response:
@@ -108,7 +108,7 @@ class RestSurface:
             arguments = {}  # PHP writes an empty map as a list
         if not isinstance(arguments, dict):
             raise InvalidArguments('"arguments" must be an object')
-        call = await self.invocation.prepare(exchange.caller, name, arguments)
+        call = await self.operations.invocation.prepare(exchange.caller, name, arguments)
         exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is not None:
@@ -116,8 +116,8 @@ class RestSurface:
         return Response(jsonrpc.encode({"result": json_value(outcome.value)}))
 
     def _projector(self, caller: Caller) -> RestProjector:
-        access, shared = self.invocation.access, self.invocation.discovery.current()
-        return RestProjector(access, shared, caller.name_style or NameStyle.MCP, self.mount)
+        invocation, style = self.operations.invocation, caller.name_style or NameStyle.MCP
+        return RestProjector(invocation.access, invocation.discovery.current(), style, self.mount)
 
 
 def json_value(value: Any) -> Any:

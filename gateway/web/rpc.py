@@ -23,54 +23,13 @@ from gateway.errors import (
 from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
-from gateway.mcp.messages import BatchBudget, answers_to
+from gateway.mcp.messages import answers_to
 from gateway.mcp.operations import Operations
 from gateway.model import Tool
 from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.record import CALL, RECORD
 from gateway.web.exchange import RPC, Exchange, error_response, rpc_error
 from gateway.web.rest import json_value
-
-
-@dataclass(frozen=True, slots=True)
-class ToolSurface:
-    """Serve ``/mcp/tools/{name}``. The body must name the same tool or its backend method: a proxy in front may allow
-    by path, and what it allowed must be what runs. Errors have their own HTTP status."""
-
-    operations: Operations
-    invocation: Invocation
-
-    async def get(self, exchange: Exchange) -> Response:
-        """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
-        if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
-            raise Forbidden("Pages of other sites must not call tools")
-        # The answer says whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
-        await self.operations.admit_discovery(exchange.caller)
-        tool = await self.invocation.find_tool(exchange.caller, exchange.tool)
-        if tool.annotations.get("readOnlyHint") is not True:
-            raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")
-        query = exchange.request.query.get("query")
-        if query is None:
-            raise MissingParameter('The parameter "query" is missing')
-        exchange.body = query.encode("utf-8", "surrogateescape")
-        return await self.post(exchange)
-
-    async def post(self, exchange: Exchange) -> Response:
-        """Return the response to one message. A notification is called too and gets 204, or an error where the request
-        itself is refused."""
-        try:
-            message = parse_call(jsonrpc.decode_any_ids(exchange.take_body()))
-        except GatewayError as error:
-            return error_response(exchange, error, RPC, error.id if isinstance(error, BadMessage) else None)
-        id = message.id if isinstance(message, Request) else None
-        try:
-            value = await call_value(self.invocation, exchange, message, exchange.tool)
-        except GatewayError as error:
-            if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage | CallLimited):
-                return error_response(exchange, error, RPC, id)
-            exchange.record.note_error(error)
-            return Response(status=204)
-        return Response(status=204) if id is None else Response(jsonrpc.response_bytes(id, value))
 
 
 def parse_call(value: Any) -> Request | Notification:
@@ -92,11 +51,12 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
         return arguments_by_name(tool, message.params)
 
     record = RECORD.get()
-    record.method, record.rpc_id = CALL, message.id if isinstance(message, Request) else None
+    record.method, record.rpc_id = CALL, message.id
     try:
         call = await invocation.prepare(exchange.caller, name, arguments, as_sent=True)
         message.params = None
-        exchange.headers.update(call.headers)
+        if record is exchange.record:  # what is left after one item of a batch says nothing of the others
+            exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is None:
             return json_value(outcome.value)
@@ -126,54 +86,83 @@ def arguments_by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class RpcSurface:
-    """Serve ``/jsonrpc``. ``max_response`` bounds the answers of one batch together, in bytes."""
+    """Serve ``/mcp/tools/{name}`` and ``/jsonrpc``.
 
-    invocation: Invocation
-    max_response: int
+    The body for a tool must name the same tool or its backend method: a proxy in front may allow by path, and what it
+    allowed must be what runs. Its errors have their own HTTP status. On ``/jsonrpc`` only a refusal, and an error that
+    says when to come again, have one, so that clients see the challenge and the wait. All other answers have 200.
+    """
+
+    operations: Operations
+
+    async def get_tool(self, exchange: Exchange) -> Response:
+        """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
+        if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
+            raise Forbidden("Pages of other sites must not call tools")
+        # The answer says whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
+        await self.operations.admit_discovery(exchange.caller)
+        tool = await self.operations.invocation.find_tool(exchange.caller, exchange.tool)
+        if tool.annotations.get("readOnlyHint") is not True:
+            raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")
+        query = exchange.request.query.get("query")
+        if query is None:
+            raise MissingParameter('The parameter "query" is missing')
+        exchange.body = query.encode("utf-8", "surrogateescape")
+        return await self.post_tool(exchange)
+
+    async def post_tool(self, exchange: Exchange) -> Response:
+        """Return the response to one message. A notification is called too and gets 204, or an error where the request
+        itself is refused."""
+        try:
+            message = parse_call(jsonrpc.decode_any_ids(exchange.take_body()))
+        except GatewayError as error:
+            return error_response(exchange, error, RPC, error.id if isinstance(error, BadMessage) else None)
+        try:
+            body = await self._answer(exchange, message, exchange.tool)
+        except GatewayError as error:
+            if message.id is not None or error.refuses or isinstance(error, BadMessage | CallLimited):
+                return error_response(exchange, error, RPC, message.id)
+            exchange.record.note_error(error)
+            body = None
+        return Response(status=204) if body is None else Response(body)
 
     async def post(self, exchange: Exchange) -> Response:
         try:
             value = jsonrpc.decode_any_ids(exchange.take_body())
-            if not isinstance(value, list):
-                return await self._single(exchange, value)
-            answers = await answers_to(value, partial(self._item, exchange), self.max_response)
+            if isinstance(value, list):
+                body = await answers_to(value, partial(self._item, exchange), self.operations.max_response)
+                return Response(status=204) if body is None else Response(body)
+            message = parse_call(value)
         except BadMessage as error:
             return error_response(exchange, error, RPC, error.id)
-        return Response(status=204) if answers is None else Response(answers)
-
-    async def _single(self, exchange: Exchange, value: Any) -> Response:
-        """Answer one message. A refusal, and an error that says when to come again, have HTTP statuses of their own, so
-        that clients see the challenge and the wait. All other answers have 200."""
-        message = parse_call(value)
         try:
-            body = await self._answer(exchange, message)
+            body = await self._answer(exchange, message, message.method)
         except GatewayError as error:
-            id = message.id if isinstance(message, Request) else None
-            waits = isinstance(message, Request) and error.retry_after is not None
+            waits = message.id is not None and error.retry_after is not None
             if error.refuses or waits or isinstance(error, InternalError | CallLimited):
-                return error_response(exchange, error, RPC, id)
+                return error_response(exchange, error, RPC, message.id)
             exchange.record.note_error(error)
             body = _error(message, error)
         return Response(status=204) if body is None else Response(body)
 
-    async def _item(self, exchange: Exchange, value: Any, budget: BatchBudget) -> bytes | None:
-        """Answer one message of a batch. Its errors do not affect the others; the answers share ``budget``."""
+    async def _item(self, exchange: Exchange, value: Any) -> bytes | None:
+        """Answer one message of a batch. Its errors do not affect the others."""
         try:
             message = parse_call(value)
         except BadMessage as error:
             RECORD.get().note_error(error)
             return rpc_error(error, error.id)  # always answered: what is malformed is no notification (§6)
         try:
-            body = await self._answer(exchange, message)
+            return await self._answer(exchange, message, message.method)
         except GatewayError as error:
             RECORD.get().note_error(error)
             return _error(message, error)
-        return None if isinstance(message, Notification) or body is None else budget.fit_response(message.id, body)
 
-    async def _answer(self, exchange: Exchange, message: Request | Notification) -> bytes | None:
-        value = await call_value(self.invocation, exchange, message, message.method)
-        return None if isinstance(message, Notification) else jsonrpc.response_bytes(message.id, value)
+    async def _answer(self, exchange: Exchange, message: Request | Notification, name: str) -> bytes | None:
+        """Return the response to a call of the tool ``name``, None to a notification. Raise as :func:`call_value`."""
+        value = await call_value(self.operations.invocation, exchange, message, name)
+        return None if message.id is None else jsonrpc.response_bytes(message.id, value)
 
 
 def _error(message: Request | Notification, error: GatewayError) -> bytes | None:
-    return None if isinstance(message, Notification) else rpc_error(error, message.id)
+    return None if message.id is None else rpc_error(error, message.id)

@@ -24,7 +24,6 @@ from gateway.errors import (
 )
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import JSON, Response, StreamedResponse
-from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc.bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
@@ -35,7 +34,7 @@ from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_un
 from gateway.web.mcp import McpSurface
 from gateway.web.pages import PAGE, ServicePage
 from gateway.web.rest import TOOLS, RestSurface, name_of
-from gateway.web.rpc import RpcSurface, ToolSurface
+from gateway.web.rpc import RpcSurface
 
 BODY_TIMEOUT: Final = 15.0
 """Seconds for a client to send its request body."""
@@ -70,12 +69,10 @@ class Site:
     _: KW_ONLY
     endpoint: Endpoint
     operations: Operations
-    invocation: Invocation
     authenticator: Authenticator | None
     metadata: ResourceMetadata | None
     card: ServerCard | None
     page: ServicePage | None
-    rest_page_size: int
     max_body: int
     uses: UseCounter
     body_timeout: float = BODY_TIMEOUT
@@ -83,11 +80,9 @@ class Site:
     def __post_init__(self) -> None:
         self.name = self.mount.removeprefix("/")
         self._large_bodies = asyncio.Lock()
-        operations, invocation, mount = self.operations, self.invocation, self.mount
-        self.access = invocation.access
-        mcp, tool = McpSurface(self.endpoint), ToolSurface(operations, invocation)
-        rest = RestSurface(operations, invocation, self.rest_page_size, mount)
-        rpc = RpcSurface(invocation, operations.max_response)
+        operations, mount = self.operations, self.mount
+        self.access = operations.invocation.access
+        mcp, rest, rpc = McpSurface(self.endpoint), RestSurface(operations, mount), RpcSurface(operations)
         self._routes = {
             f"{mount}/mcp": _Route({"POST": mcp.post, "GET": mcp.get, "DELETE": mcp.delete}, MCP, "mcp"),
             f"{mount}{TOOLS}/list": _Route(_reading(rest.list_tools), REST, "rest"),
@@ -96,7 +91,7 @@ class Site:
             f"{mount}/jsonrpc": _Route({"POST": rpc.post}, RPC, "jsonrpc"),
         }
         self._tools = f"{mount}{TOOLS}/"
-        self._tool = _Route({**_reading(tool.get), "POST": tool.post}, RPC, "tool")
+        self._tool = _Route({**_reading(rpc.get_tool), "POST": rpc.post_tool}, RPC, "tool")
         self._tool_page: _Route | None = None
         if (page := self.page) is not None:
             self._routes[f"{mount}/"] = _Route(_reading(page.overview), REST, PAGE)
@@ -106,9 +101,9 @@ class Site:
     def __repr__(self) -> str:
         return f"<Site at {self.mount or '/'}, {'auth on' if self.authenticator else 'auth off'}, {self.uses}>"
 
-    async def answer(self, exchange: Exchange, address: str) -> Response | StreamedResponse:
-        """Find the route and the caller, and return the handler's response. ``address`` is the caller's. It is
-        counted in ``exchange.uses`` and ``exchange.small`` from here on; the caller of this method counts its end.
+    async def answer(self, exchange: Exchange) -> Response | StreamedResponse:
+        """Find the route and the caller, and return the handler's response. The exchange is counted in its ``uses`` and
+        ``small`` from here on; the caller of this method counts its end.
 
         Unknown paths and methods are refused before authentication. Raise :class:`~gateway.errors.GatewayError`.
         """
@@ -117,20 +112,22 @@ class Site:
         request = exchange.request
         route = self._route(exchange)
         if route is None:
-            has_trailing_slash = exchange.path == f"{self.mount}/mcp/"
+            has_trailing_slash = request.safe_path == f"{self.mount}/mcp/"
             raise NotFound(f"Not found; the MCP endpoint is {self.mount}/mcp" if has_trailing_slash else "Not found")
         record = exchange.record
-        record.surface, record.address = route.surface, address
+        record.surface = route.surface
         handler = route.methods.get(request.method)
         if handler is None:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
         try:
-            exchange.caller = await self._caller(exchange, address)
+            exchange.caller = await self._caller(exchange)
         except Unauthorized as refusal:
-            if self.page is None or route.surface != PAGE or not self.page.admits(exchange, refusal):
+            if route.surface != PAGE or request.method == "POST":
                 raise
-            exchange.caller = _anonymous(address, SHARED, None, None)
+            if "Authorization" in request.headers:  # the page says why the token is refused
+                exchange.note_error(refusal)
+            exchange.caller = _anonymous(record.address, SHARED, None, None)
         memory = record.memory = _admit(request, exchange.caller)
         if request.method == "POST":
             body = exchange.body = await self._json_body(request, route.form.content_types, memory)
@@ -149,7 +146,7 @@ class Site:
         """Return the form of an error on the exchange's path, also before its route is known."""
         route = self._route(exchange)
         if route is None:
-            return form_of_unknown(exchange.path)
+            return form_of_unknown(exchange.request.safe_path)
         if route is self._tool and exchange.request.method != "POST":
             return REST
         return route.form
@@ -161,22 +158,23 @@ class Site:
         return www_authenticate(error, url, self.authenticator.scheme if self.authenticator else "Bearer")
 
     def _route(self, exchange: Exchange) -> _Route | None:
-        route = self._routes.get(exchange.path)
-        if route is None and exchange.path.startswith(self._tools):
-            segment = exchange.path[len(self._tools) :]
+        path = exchange.request.safe_path
+        route = self._routes.get(path)
+        if route is None and path.startswith(self._tools):
+            segment = path[len(self._tools) :]
             if segment and "/" not in segment:
                 exchange.tool = name_of(_decoded(segment))
                 return self._tool
-        elif route is None and self._tool_page and exchange.path.startswith(f"{self.mount}/page/"):
-            exchange.tool = _decoded(exchange.path[len(self.mount) + 6 :])
+        elif route is None and self._tool_page and path.startswith(f"{self.mount}/page/"):
+            exchange.tool = _decoded(path[len(self.mount) + 6 :])
             return self._tool_page if exchange.tool else None
         return route
 
-    async def _caller(self, exchange: Exchange, address: str) -> Caller:
+    async def _caller(self, exchange: Exchange) -> Caller:
         """Authenticate the caller. Raise :class:`~gateway.errors.Unauthorized`,
         :class:`~gateway.errors.MalformedAuthorization`, :class:`~gateway.errors.AuthUnavailable`,
         :class:`~gateway.errors.InvalidParams`."""
-        request = exchange.request
+        request, address = exchange.request, exchange.record.address
         headers, queried = request.headers, "?" in request.target
         if self.authenticator is None:
             return _anonymous(address, SHARED, None, _name_style_in(request) if queried else None)

@@ -28,10 +28,8 @@ def rows_of_arguments(tool: Tool) -> list[dict[str, Any]]:
         kinds = one.get("type", "any")
         texts = one.get("enum") if all(isinstance(value, str) for value in one.get("enum", [0])[:_MOST_ROWS]) else None
         kind = "enum" if texts else kinds if kinds in _SIMPLE else "json"
-        default, text = (
-            _json(one["default"]) if "default" in one else "",
-            excerpt(str(one.get("description", "")), 2000),
-        )
+        default = _json(one["default"]) if "default" in one else ""
+        text = excerpt(str(one.get("description", "")), 2000)
         rows.append({
             "name": name, "type": " or ".join(kinds) if isinstance(kinds, list) else kinds, "kind": kind, "text": text,
             "required": name in required, "default": default, "options": (texts or [])[:_MOST_ROWS],

@@ -19,7 +19,7 @@ PACKAGE: Final = Path(__file__).parents[2] / "gateway"
 NOW: Final = "2026-07-28"
 LATER: Final = "2027-01-01"
 ROW: Final = f"""\
-        ModernRevision("{LATER}", ToolProjector(outputs=False), ResultShape(False, False, BLOCKS_2025_06),
+        ModernRevision("{LATER}", ToolProjector(outputs=False), BLOCKS_2025_06,
             introduces=("name",), identifies=("version",), discover_ttl=7),
 """
 

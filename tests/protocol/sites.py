@@ -47,12 +47,12 @@ class Several:
 
 
 @asynccontextmanager
-async def several(*shop: str) -> AsyncIterator[Several]:
-    """Two services; ``shop`` are knobs of the second."""
+async def several(*shop: str, page: str = "off") -> AsyncIterator[Several]:
+    """Two services; ``shop`` are knobs of the second, ``page`` is that of the server."""
     async with ScriptedBackend([ADD]) as crm, ScriptedBackend([ECHO]) as other:
         knobs = (
-            "server.port=0", "server.admin_port=0", f"server.public_url={PUBLIC}", "auth.mode=off",
-            f"services.crm.backend.url={crm.url}", f"services.shop.backend.url={other.url}",
+            "server.port=0", "server.admin_port=0", f"server.public_url={PUBLIC}", f"server.page={page}",
+            "auth.mode=off", f"services.crm.backend.url={crm.url}", f"services.shop.backend.url={other.url}",
             *(f"services.shop.{knob}" for knob in shop),
         )  # fmt: skip
         async with served(load_settings(None, knobs, environ={})) as client:

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.jsonrpc import decode
-from gateway.mcp.messages import BatchBudget
 from tests.fault.behaviours import InTurn, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, request
@@ -81,13 +79,3 @@ async def test_however_full_a_batch_is_an_item_that_fails_says_why(
     unknown = request("no_such", {}, "unknown")
     full = (await client.post(route, [*(call(route, id) for id in range(5)), unknown])).json
     assert [each["error"]["code"] for each in full[-2:]] == [413, -32601]
-
-
-@pytest.mark.own_server("it starts no gateway")
-def test_what_is_left_is_counted_to_the_byte() -> None:
-    room = BatchBudget(100)
-    assert room.fit_response(1, b"x" * 60) == b"x" * 60
-    assert decode(room.fit_response("mine", b"x" * 41))["id"] == "mine"
-    assert room.fit_response(3, b"x" * 40) == b"x" * 40
-    assert decode(room.fit_response(4, b"x"))["error"]["code"] == 413
-    assert room.fit_response(5, b"") == b""

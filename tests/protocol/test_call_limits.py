@@ -112,6 +112,7 @@ async def test_each_item_of_a_batch_counts(connect: Connect, backend: ScriptedBa
     answer = await client.post("/jsonrpc", [request("add", ADD, id) for id in range(12)])
     assert ["result" in each for each in answer.json] == [True] * 10 + [False] * 2
     assert answer.json[-1]["error"] == {"code": 429, "message": WORDS}
+    assert not {"RateLimit", "RateLimit-Policy", "Retry-After"} & {*answer.headers}  # they are of one item
     assert backend.calls("add") == BURST
 
 

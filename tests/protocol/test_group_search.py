@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.authorization.stand import tools_in
@@ -28,6 +30,8 @@ async def test_many_tools_are_offered_through_search_which_says_what_there_is() 
         call = {"name": "call_tool", "arguments": {"name": "shop_add", "arguments": TWO_AND_THREE}}
         assert structured(await it.client().modern("tools/call", call)) == {"sum": 5}
         assert structured(await it.client().modern("tools/call", {"name": "shop_add", "arguments": TWO_AND_THREE}))
+        written = {"name": "shop_add", "arguments": json.dumps(TWO_AND_THREE)}
+        assert structured(await it.client().modern("tools/call", {"name": "call_tool", "arguments": written}))
         unknown = {"name": "call_tool", "arguments": {"name": "shop_ad"}}
         assert "There is no tool shop_ad" in await fault_of(it.client(), "call_tool", unknown["arguments"])
         assert "Invalid arguments" in await fault_of(it.client(), "call_tool", {})

@@ -262,13 +262,15 @@ async def test_the_objects_of_a_service_say_what_they_serve(it: Several) -> None
     with site.uses:
         assert repr(site) == "<Site at /crm, auth off, <Uses 1>>"
     versions = "2026-07-28, 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"
-    assert repr(site.endpoint) == f"<Endpoint for {versions}: <RunningCalls: 0 preparing, 0 running>>"
-    assert repr(site.invocation) == f"<Invocation: <Forwarder to {it.crm.backend.url} with NoCredential, 30 s>>"
+    assert repr(site.endpoint) == f"<Endpoint for {versions}: <RunningCalls: 0 running, 0 can be cancelled>>"
+    assert (
+        repr(site.operations.invocation) == f"<Invocation: <Forwarder to {it.crm.backend.url} with NoCredential, 30 s>>"
+    )
 
 
 async def test_the_repr_of_what_makes_calls_hides_a_token_in_the_url_of_its_backend() -> None:
     async with several("backend.url=http://127.0.0.1:9/v3/7f9a2c41d8e04b3f9c6a5b1e2d3f4a5b") as it:
         assert (
-            repr(it.shop.site.invocation)
+            repr(it.shop.site.operations.invocation)
             == "<Invocation: <Forwarder to http://127.0.0.1:9/v3/… with NoCredential, 30 s>>"
         )

@@ -224,6 +224,14 @@ async def test_each_of_several_services_has_a_page_and_one_leads_to_them() -> No
             ] == "/crm/mcp"
 
 
+async def test_the_page_that_leads_to_services_counts_as_a_listing_of_each() -> None:
+    async with several("limits.discovery=2/day", page="public") as both:
+        answers = [await both.root.get("/") for _ in range(3)]
+        assert [answer.status for answer in answers] == [200, 200, 429]
+        assert "Retry-After" in answers[2].headers
+        assert [(await one.client.get("/mcp/tools/list")).status for one in (both.crm, both.shop)] == [200, 429]
+
+
 async def test_without_pages_several_services_have_none() -> None:
     async with several() as both:  # public_url is set
         assert [(await one.get("/")).status for one in (both.root, both.crm.client)] == [404, 404]

@@ -17,12 +17,10 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.limits import Budget
-from gateway.mcp.operations import Cursors
+from gateway.mcp.operations import cursor_signer
 from gateway.model import ANONYMOUS
 from gateway.process.server import Server
 from gateway.signing import SigningKeys, read_secrets
-from gateway.store.memory import MemoryStore
 from tests.each import each
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -195,8 +193,7 @@ async def test_a_cursor_is_good_for_ten_minutes(
     keys = SigningKeys(read_secrets(str(file)), settings(backend.url).by_mount[""].mount_id)
 
     def issued(age: float) -> str:
-        replica = Cursors(keys, Budget(MemoryStore(), "none", "1/hour"), lambda: time.time() - age)
-        return replica.issue(NAMES[1], ANONYMOUS)
+        return cursor_signer(keys, lambda: time.time() - age).sign(NAMES[1], *ANONYMOUS.identity)
 
     assert (await read(client, surface, issued(9.5 * 60)))[0] == NAMES[2:4]
     answer = await page(client, surface, issued(10 * 60))

@@ -73,6 +73,13 @@ async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(client: Clien
     }
 
 
+async def test_a_line_names_the_address_also_where_the_request_found_no_service(client: Client) -> None:
+    with capture_logs() as logs:
+        await client.get("/nothing-here")
+        await client.get("/mcp/tools/list", Host="evil.example.com")
+    assert [(line["status"], line["address"]) for line in lines_in(logs)] == [(404, "127.0.0.1"), (421, "127.0.0.1")]
+
+
 @each("which, outcomes", [("off", []), ("failures", ["tool_not_found"]), ("all", ["ok", "tool_not_found"])])
 async def test_the_operator_chooses_which_requests_have_a_line(
     which: str, outcomes: list[str], connect: Connect

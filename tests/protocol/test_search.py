@@ -136,6 +136,20 @@ async def test_a_name_that_is_none_is_an_error_that_a_model_can_mend(surface: Su
             assert "Invalid arguments" in (await gateway.call(surface, "search_tools", wrong)).message
 
 
+async def test_the_arguments_of_the_found_tool_may_be_a_text_that_spells_them(backend: ScriptedBackend) -> None:
+    """Models write them so. What the text holds, the found tool's own rules decide, and JSON-RPC passes what came."""
+    texts = ('{"a": 2, "b": 3}', '{"a": "2", "b": 3}', "[2, 3]", "{")
+    written = [{"name": "add", "arguments": text} for text in texts]
+    async with front(backend.url, ON) as gateway:
+        for surface in ("modern", "legacy", "rest"):
+            good, *others = [await gateway.call(surface, "call_tool", one) for one in written]
+            assert good.value == {"sum": 5}
+            assert all(called.message.startswith("Invalid arguments") for called in others)
+        sent = await gateway.post(f"{gateway.base}/jsonrpc", request("call_tool", written[0]))
+    assert sent.message.startswith("Invalid arguments")
+    assert backend.calls("add") == 3
+
+
 CONFIRM = "catalog.tools.add.confirm=true"
 ADDED = {"name": "add", "arguments": {"a": 2, "b": 3}}
 

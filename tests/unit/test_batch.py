@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from gateway import jsonrpc
+from gateway.errors import UnknownTool
 from gateway.jsonrpc import BadMessage
-from gateway.mcp.messages import MAX_BATCH, BatchBudget, answers_to
+from gateway.mcp.messages import MAX_BATCH, answers_to
+from gateway.telemetry.record import RECORD
 
 REQUEST: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "m"}
 
 
-async def echo(item: Any, room: BatchBudget) -> bytes | None:
+async def echo(item: Any) -> bytes | None:
     """Answer a request with its own method; notifications have no answer."""
-    return room.fit_response(item["id"], jsonrpc.response_bytes(item["id"], item["method"])) if "id" in item else None
+    RECORD.get().rpc_id = item.get("id")
+    return jsonrpc.response_bytes(item["id"], item["method"]) if "id" in item else None
 
 
 async def test_the_answers_are_one_array_in_the_order_of_the_messages_without_notifications() -> None:
@@ -35,11 +38,28 @@ async def test_an_answer_that_does_not_fit_any_more_is_an_error_and_a_smaller_on
     assert ["error" in answer for answer in answers] == [False, True, False]
 
 
+async def test_what_is_left_is_counted_to_the_byte_and_an_error_takes_nothing_of_it() -> None:
+    size, failed = len(jsonrpc.response_bytes(1, "m" * 60)), jsonrpc.error_bytes("late", UnknownTool("no"))
+
+    async def answer(item: Any) -> bytes | None:
+        if item["id"] == "late":
+            RECORD.get().note_error(UnknownTool("no"))
+            return failed
+        return await echo(item)
+
+    items = [
+        REQUEST | {"id": id, "method": "m" * count} for id, count in ((1, 60), (2, 21), ("late", 0), (3, 20), (4, 0))
+    ]
+    answers = json.loads(await answers_to(items, answer, 2 * size - 40) or b"null")
+    assert [answer["id"] for answer in answers] == [1, 2, "late", 3, 4]
+    assert [answer.get("error", {}).get("code") for answer in answers] == [None, 413, UnknownTool.code, None, 413]
+
+
 @pytest.mark.parametrize("count", [0, MAX_BATCH + 1])
 async def test_a_batch_of_no_or_too_many_messages_is_refused_before_anything_is_answered(count: int) -> None:
     answered = []
 
-    async def answer(item: Any, room: BatchBudget) -> bytes | None:
+    async def answer(item: Any) -> bytes | None:
         answered.append(item)
         return None
 

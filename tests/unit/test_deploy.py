@@ -15,7 +15,9 @@ from gateway.config.source import load_settings
 from gateway.credentials import credential_modes
 from gateway.credentials.fixed import NoCredential
 from gateway.settings import Settings
+from gateway.settings.server import AdminPageSettings
 from gateway.web.admin import AdminHandler
+from gateway.web.admin_page import AdminPage
 from tests.image.dockerfile import DEPLOY, instructions, only
 from tests.kustomize import Resources, container_of, environment, render, rendered
 
@@ -133,7 +135,11 @@ def admin(unready: str | None) -> AdminHandler:
     async def metrics(accept: str) -> tuple[bytes, str]:
         return accept.encode(), "text/plain"
 
-    return AdminHandler(lambda: unready, tuple, refresh_listings, metrics)
+    async def details() -> dict[str, Any]:
+        return {}
+
+    page = AdminPage(AdminPageSettings(), lambda: ({}, {}), details)
+    return AdminHandler(lambda: unready, tuple, refresh_listings, metrics, page)
 
 
 def test_probes_ask_for_paths_of_the_admin_port(container: dict[str, Any]) -> None:

@@ -13,13 +13,13 @@ from gateway import jsonrpc
 from gateway.errors import BackendError
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.jsonrpc import Raw
-from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result, fit_result
+from gateway.mcp.content import BLOCKS_2025_06, ToolProjector, call_meta, call_result, fit_result
 from gateway.model import NO_RESULT, Binding, Outcome, ResultFit, Structure, Tool
 from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.telemetry.record import RECORD, Record
 from tests.each import each
 
-MODERN: Final = ResultShape(structured=True, objects_only=False, blocks=BLOCKS_2025_06)
+MODERN: Final = ToolProjector(), BLOCKS_2025_06
 COUNT: Final = re.compile(r"(\d+) more (item|member|character)s?")
 Fit = dict[str, Any]
 
@@ -37,7 +37,7 @@ async def fitted(value: Any, fit: ResultFit, *arguments: str, raw: bool = False)
 async def shown(value: Any, most: int, *arguments: str, raw: bool = False) -> tuple[Any, str]:
     """Return the value that a model is shown, and what it is told of the rest."""
     outcome = await fitted(value, ResultFit(most=most), *arguments, raw=raw)
-    result = call_result(outcome, MODERN)
+    result = call_result(outcome, *MODERN)
     assert result["isError"] is False
     if not outcome.more:
         assert call_meta(outcome) == {}
@@ -171,7 +171,7 @@ async def test_what_the_operator_selects_is_shown(fit: Fit, value: Any, expected
     for raw in (False, True):
         outcome = await fitted(value, ResultFit(**fit), raw=raw)
         assert (outcome.value, outcome.more) == (expected, "")
-        assert call_result(outcome, MODERN)["isError"] is False
+        assert call_result(outcome, *MODERN)["isError"] is False
 
 
 async def test_faults_questions_and_calls_without_a_result_stay() -> None:

@@ -13,7 +13,7 @@ from gateway.errors import GatewayError
 from gateway.mcp.running import RunningCalls
 from tests.waiting import PATIENCE
 
-IDLE = "<RunningCalls: 0 preparing, 0 running>"
+IDLE = "<RunningCalls: 0 running, 0 can be cancelled>"
 
 
 @pytest.fixture
@@ -51,9 +51,7 @@ async def test_a_call_is_cancelled_by_its_session_and_its_id(calls: RunningCalls
 
 async def test_a_call_without_a_session_cannot_be_named(calls: RunningCalls) -> None:
     work = calls.start(endless(), None, 7)
-    with calls.preparing(None, 7) as cancelled:
-        calls.cancel("None", 7)
-        assert not cancelled.is_set()
+    assert not calls.cancel("None", 7)
     assert not work.done()
     await calls.close()
 
@@ -68,7 +66,7 @@ async def test_what_was_never_there_or_is_over_is_cancelled_without_a_fault(call
 
 async def test_a_call_that_is_not_started_yet_hears_of_it(calls: RunningCalls) -> None:
     with calls.preparing("a", 7) as cancelled:
-        assert repr(calls) == "<RunningCalls: 1 preparing, 0 running>"
+        assert repr(calls) == "<RunningCalls: 0 running, 1 can be cancelled>"
         calls.cancel("a", "7")
         assert not cancelled.is_set()
         calls.cancel("a", 7)
@@ -122,7 +120,7 @@ async def test_who_waits_for_the_end_may_hang_up_while_the_call_goes_on(calls: R
 
 async def test_closing_ends_all_calls_those_without_a_session_too(calls: RunningCalls) -> None:
     tasks = [calls.start(endless(), session, 7) for session in ("a", "b", None)]
-    assert repr(calls) == "<RunningCalls: 0 preparing, 3 running>"
+    assert repr(calls) == "<RunningCalls: 3 running, 2 can be cancelled>"
     await calls.close()
     assert [task.cancelled() for task in tasks] == [True] * 3
     await soon(calls)

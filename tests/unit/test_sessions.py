@@ -53,7 +53,7 @@ async def is_found(sessions: Sessions, id: str, caller: Caller = ADA) -> bool:
 
 async def test_a_session_is_read_as_it_was_opened(sessions: Sessions) -> None:
     id = sessions.open_session("2025-06-18", ADA)
-    assert await sessions.read_session(id, ADA) == Session(id, "2025-06-18")
+    assert await sessions.read_session(id, ADA) == Session("2025-06-18")
 
 
 async def test_it_is_good_for_a_day_and_no_longer(sessions: Sessions, clock: ManualClock) -> None:

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from gateway.catalog.pins import pin_of, schema_digest
 from gateway.listing.plain import Plain
-from gateway.mcp.operations import Introduction
+from gateway.mcp.operations import describe_server
 from gateway.model import Catalog, Listing, Method, NameStyle, Parameter, Structure
 from gateway.schema.bundling import MAX_DEPTH, object_schema, shorten_schema
 from gateway.settings.mcp import McpServer
@@ -159,8 +159,8 @@ async def test_what_lone_params_are_is_said_once_for_all_tools() -> None:
     assert shown["one"] == shown["two"] == {"type": ["array", "object"]}
     assert shown["three"]["description"] == "mine"
     assert all("description" in tool.input_schema["properties"]["params"] for tool in catalog.tools)
-    info = Introduction(McpServer(), "gateway", "1").server_info(catalog.service, catalog.hints)
+    info = describe_server(McpServer(), catalog.service, catalog.hints)
     assert info.instructions.count("by position a list, by name an object") == 1
-    own = Introduction(McpServer(instructions="Ask first."), "gateway", "1")
-    assert own.server_info(catalog.service, catalog.hints).instructions == "Ask first."
+    own = McpServer(instructions="Ask first.")
+    assert describe_server(own, catalog.service, catalog.hints).instructions == "Ask first."
     assert Catalog((), Plain.name).hints == ()
