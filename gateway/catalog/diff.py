@@ -44,8 +44,8 @@ class ToolSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class CatalogDiff:
-    """Hold the differences of two catalogs, sorted by name. False where there are none. ``changed`` has the name of each
-    changed tool, with a line for each difference."""
+    """Hold the differences of two catalogs, sorted by name. False where there are none. ``changed`` has the names of
+    changed tools, each with a line for each difference."""
 
     added: tuple[ToolSnapshot, ...]
     removed: tuple[ToolSnapshot, ...]

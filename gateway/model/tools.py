@@ -188,6 +188,7 @@ class Tool:
     def digest(self) -> str:
         """Return a text that two tools share only if all their fields are equal. Raises :class:`ValueError` for a field
         that JSON cannot represent."""
+        # As a dict, so that the depth of its values is checked.
         members = {field.name: getattr(self, field.name) for field in fields(self)}
         return hashlib.sha256(jsonrpc.encode_canonical(members)).hexdigest()
 
