@@ -181,7 +181,7 @@ class SharedListing:
         """Keep the lock, if this replica has it, until this is cancelled."""
         while token:
             await asyncio.sleep(_RENEW_EVERY)
-            await self._store.renew(self._key, token, _LOCK_LIFE)
+            await self._store.acquire(self._key, _LOCK_LIFE, token)
 
     async def _read_kept(self) -> Listing | None:
         document = await self._store.get(self._key)

@@ -82,13 +82,10 @@ class Store(Protocol):
         larger than :data:`MAX_DOCUMENT`, or the store is unavailable."""
         ...
 
-    async def acquire(self, key: str, ttl: float) -> str:
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
         """Lock the key for at most ``ttl`` seconds. Return a token for :meth:`release`, "" where another one holds the
-        lock. While a shared store is unavailable, each process has its own locks."""
-        ...
-
-    async def renew(self, key: str, token: str, ttl: float) -> None:
-        """Keep the key locked for ``ttl`` seconds from now, if the lock is still the one of this token."""
+        lock. With the ``token`` of a lock, renew that one, or lock the key again if the lock has ended. While a shared
+        store is unavailable, each process has its own locks."""
         ...
 
     async def release(self, key: str, token: str) -> None:
@@ -181,11 +178,8 @@ class ResourceStore:
         now = self._clock()
         return await self._store.put(own, self._document_seal.close(_TIMES.pack(now, now + ttl) + value, own), ttl)
 
-    async def acquire(self, key: str, ttl: float) -> str:
-        return await self._store.acquire(self._own(key), ttl)
-
-    async def renew(self, key: str, token: str, ttl: float) -> None:
-        await self._store.renew(self._own(key), token, ttl)
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
+        return await self._store.acquire(self._own(key), ttl, token)
 
     async def release(self, key: str, token: str) -> None:
         await self._store.release(self._own(key), token)

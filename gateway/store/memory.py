@@ -87,19 +87,15 @@ class MemoryStore:
         self._documents[key] = value, ttl
         return True
 
-    async def acquire(self, key: str, ttl: float) -> str:
-        if key in self._locks:
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
+        token = token or secrets.token_hex(8)
+        if self._locks.get(key, (token,))[0] != token:
             return ""
-        token = secrets.token_hex(8)
         self._locks[key] = token, ttl
         return token
 
-    async def renew(self, key: str, token: str, ttl: float) -> None:
-        if self._locks.get(key, (None,))[0] == token:
-            self._locks[key] = token, ttl
-
     async def release(self, key: str, token: str) -> None:
-        if self._locks.get(key, ("",))[0] == token:
+        if self._locks.get(key, (None,))[0] == token:
             del self._locks[key]
 
     async def publish(self, topic: str, notice: bytes) -> bool:

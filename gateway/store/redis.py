@@ -70,8 +70,6 @@ class RedisStore:
         script = redis.register_script
         self._read = script(scripts.READ % time_script)
         self._write = script(scripts.WRITE % time_script)
-        self._mark = script(scripts.MARK % time_script)
-        self._renew = script(scripts.RENEW % time_script)
         self._remove = script(scripts.REMOVE % time_script)
         self._take = script(scripts.TAKE % time_script)
         self._give_back = script(scripts.GIVE_BACK % time_script)
@@ -168,17 +166,12 @@ class RedisStore:
         except Unavailable:
             return False
 
-    async def acquire(self, key: str, ttl: float) -> str:
-        token = secrets.token_hex(8)
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
+        token = token or secrets.token_hex(8)
         try:
             return token if await self._set("lock", key, token.encode(), ttl, once=True) else ""
         except Unavailable:
-            return await self._local.acquire(key, ttl)
-
-    async def renew(self, key: str, token: str, ttl: float) -> None:
-        await self._local.renew(key, token, ttl)
-        with suppress(Unavailable):
-            await self._link.ask(lambda: self._renew([_name("lock", key)], [int(ttl * 1e6), token]))
+            return await self._local.acquire(key, ttl, token)
 
     async def release(self, key: str, token: str) -> None:
         await self._local.release(key, token)
@@ -218,7 +211,7 @@ class RedisStore:
         self, kind: str, key: str, value: bytes, ttl: float, *, once: bool = False, patience: float = 0
     ) -> bool:
         async def write() -> bool:
-            return bool(int(await self._write([_name(kind, key)], [int(ttl * 1e6), value, int(once)])))
+            return bool(int(await self._write([_name(kind, key)], [value, int(once), int(ttl * 1e6)])))
 
         return await self._link.ask(write, patience)
 
@@ -241,7 +234,7 @@ class RedisStore:
             names = [_name("marker", key) for key, _ in some]
             micros = [max(1, int((until - self._clock()) * 1e6)) for _, until in some]
             try:
-                await self._link.ask(partial(self._mark, names, micros))
+                await self._link.ask(partial(self._write, names, [b"", 1, *micros]))
             except Unavailable:
                 return
             for key, _ in some:

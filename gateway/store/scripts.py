@@ -29,23 +29,18 @@ end
 
 READ: Final = f"{_HEAD}return current(KEYS[1])"
 
-# micros, rest, and 1 where a value that is there stays
+# rest, 1 where a value that is there stays, unless it is a lock with this token, and micros for each key. Returns how many
+# were written.
 WRITE: Final = f"""{_HEAD}
-if ARGV[3] == '1' and current(KEYS[1]) then return 0 end
-keep(KEYS[1], tonumber(ARGV[1]), ARGV[2])
-return 1
-"""
-
-# micros for each key; a value that is there stays
-MARK: Final = f"""{_HEAD}
+local written = 0
 for number, key in ipairs(KEYS) do
-  if not current(key) then keep(key, tonumber(ARGV[number]), '') end
+  local there = ARGV[2] == '1' and current(key)
+  if not there or (there == ARGV[1] and there ~= '') then
+    keep(key, tonumber(ARGV[number + 2]), ARGV[1])
+    written = written + 1
+  end
 end
-"""
-
-# micros, rest: a value that is another one, or has ended, stays as it is
-RENEW: Final = f"""{_HEAD}
-if current(KEYS[1]) == ARGV[2] then keep(KEYS[1], tonumber(ARGV[1]), ARGV[2]) end
+return written
 """
 
 # rest
@@ -54,16 +49,26 @@ if current(KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
 """
 
+_PERMITS: Final = """
+local now = tonumber(%s)
+local function spent_of(key)
+  local value = redis.pcall('GET', key)
+  return type(value) == 'string' and tonumber(value) or now
+end
+local function spend(key, spent)
+  if spent <= now then return redis.call('DEL', key) end
+  redis.call('SET', key, string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
+end
+"""
+
 # The generic cell rate algorithm. Micros for one permit, the burst, how many permits are wanted, which part of those
 # that are free may be taken, at most of the burst, and how many are given back first. Returns how many were taken, and
 # the micros until the burst is whole.
-TAKE: Final = """
-local now = tonumber(%s)
+TAKE: Final = f"""{_PERMITS}
 local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
 local wanted, share = tonumber(ARGV[3]), tonumber(ARGV[4])
 local span = burst * interval
-local value = redis.pcall('GET', KEYS[1])
-local kept = type(value) == 'string' and tonumber(value) or now
+local kept = spent_of(KEYS[1])
 local spent = math.max(math.min(kept, now + span) - tonumber(ARGV[5]) * interval, now)
 local free = math.floor((now + span - spent + 1) / interval)
 local taken = 0
@@ -71,24 +76,13 @@ if free >= wanted then
   taken = math.max(wanted, math.min(math.floor(burst / share), math.ceil(free / share)))
   spent = spent + taken * interval
 end
-if spent > now and spent ~= kept then
-  redis.call('SET', KEYS[1], string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
-end
-return {taken, math.ceil(spent - now)}
+if spent ~= kept then spend(KEYS[1], spent) end
+return {{taken, math.ceil(spent - now)}}
 """
 
 # Permits that were not used, as micros for each key
-GIVE_BACK: Final = """
-local now = tonumber(%s)
-for number, key in ipairs(KEYS) do
-  local value = redis.pcall('GET', key)
-  local spent = (type(value) == 'string' and tonumber(value) or now) - tonumber(ARGV[number])
-  if spent > now then
-    redis.call('SET', key, string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
-  else
-    redis.call('DEL', key)
-  end
-end
+GIVE_BACK: Final = f"""{_PERMITS}
+for number, key in ipairs(KEYS) do spend(key, spent_of(key) - tonumber(ARGV[number])) end
 """
 
 # A replica says that it is there: its name, and the micros after which one that is silent is gone. The notice to itself

@@ -30,9 +30,9 @@ class Shared(MemoryStore):
         if of is not None:
             self._locks, self._topics = of._locks, of._topics
 
-    async def renew(self, key: str, token: str, ttl: float) -> None:
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
         await self.moves.wait()
-        await super().renew(key, token, ttl)
+        return await super().acquire(key, ttl, token)
 
     async def release(self, key: str, token: str) -> None:
         await self.moves.wait()
