@@ -98,7 +98,8 @@ class Store(Protocol):
         ...
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
-        """Call ``receive`` with each notice of a topic from now on. It must not raise. Return what ends that."""
+        """Call ``receive`` with each notice of a topic from now on. It must not raise. Return what ends that; it may be
+        called again."""
         ...
 
 
@@ -212,30 +213,3 @@ class ResourceStore:
 
     def _own(self, key: str) -> str:
         return f"{purpose_of(key)} {self._resource}:{key}"
-
-
-class Topics:
-    """Hold the subscribers of each topic."""
-
-    def __init__(self) -> None:
-        self._subscribers: dict[str, list[Callable[[bytes], None]]] = {}
-
-    def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
-        """Call ``receive`` with each notice. Return what ends that; it may be called again."""
-        self._subscribers.setdefault(topic, []).append(receive)
-
-        def unsubscribe() -> None:
-            subscribers = self._subscribers.get(topic, [])
-            if receive in subscribers:
-                subscribers.remove(receive)
-            if not subscribers:
-                self._subscribers.pop(topic, None)
-
-        return unsubscribe
-
-    def deliver(self, topic: str, notice: bytes) -> None:
-        """Give a notice to the subscribers of its topic. Raises :class:`ValueError` for one that is too large."""
-        if len(notice) > MAX_NOTICE:
-            raise ValueError(f"a notice of {len(notice)} bytes: at most {MAX_NOTICE} are passed on")
-        for receive in tuple(self._subscribers.get(topic, ())):
-            receive(notice)

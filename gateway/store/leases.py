@@ -7,6 +7,7 @@ what other replicas hold, and the limit is exceeded by at most one lease for eac
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.store import Permit
@@ -18,42 +19,33 @@ LIFE: Final = 5.0
 _ROUNDING: Final = 1e-6
 
 
+@dataclass(slots=True, eq=False)
 class Lease:
     """Hold the permits of one key that were taken and not used yet: ``count``, to be used until ``ends``. At
     ``asked_at`` the whole burst was to be there after ``owed`` seconds."""
 
-    __slots__ = ("asked_at", "count", "ends", "lock", "owed")
+    count: int = 0
+    ends: float = 0.0
+    asked_at: float = 0.0
+    owed: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.ends = self.asked_at = self.owed = 0.0
-        self.lock = asyncio.Lock()
 
-
+@dataclass(slots=True, eq=False)
 class LeasedPermit:
-    """Implement :class:`gateway.store.Permit`. ``ask`` gives its second argument of permits back to the shared store,
-    and takes a lease: as many as its first argument, or more, or none. It returns how many, and the seconds until the
-    whole burst is there; None while the store is unavailable. Then the permits of ``local`` count, which also returns
-    their burst. ``clock`` is seconds."""
+    """Implement :class:`gateway.store.Permit`, with one more permit every ``interval`` seconds.
 
-    def __init__(
-        self,
-        lease: Lease,
-        rate: float,
-        burst: int,
-        *,
-        clock: Callable[[], float],
-        ask: Callable[[int, int], Awaitable[tuple[int, float] | None]],
-        local: Callable[[], tuple[Permit, int]],
-    ) -> None:
-        self._lease = lease
-        self._burst = burst
-        self._interval = 1 / rate
-        self._span = burst / rate
-        self._clock = clock
-        self._ask = ask
-        self._local = local
-        self._is_local = False
+    ``ask`` gives its second argument of permits back to the shared store, and takes a lease: as many as its first
+    argument, or more, or none. It returns how many, and the seconds until the whole burst is there; None while the
+    store is unavailable. Then the permits of ``local`` count, which also returns their burst. ``clock`` is seconds."""
+
+    _lease: Lease
+    _interval: float
+    _burst: int
+    _clock: Callable[[], float]
+    _ask: Callable[[int, int], Awaitable[tuple[int, float] | None]]
+    _local: Callable[[], tuple[Permit, int]]
+    _is_local: bool = False
 
     async def take(self, n: int = 1) -> float:
         if not 0 < n <= self._burst:
@@ -74,9 +66,9 @@ class LeasedPermit:
     def remaining(self) -> tuple[int, float]:
         if self._is_local:
             return self._local()[0].remaining()
-        lease = self._lease
-        owed = min(max(0.0, lease.owed - (self._clock() - lease.asked_at)), self._span)
-        free = int((self._span - owed + _ROUNDING) / self._interval)
+        lease, span = self._lease, self._burst * self._interval
+        owed = min(max(0.0, lease.owed - (self._clock() - lease.asked_at)), span)
+        free = int((span - owed + _ROUNDING) / self._interval)
         # What cannot be used any more is given back before more are taken.
         return min(self._burst, max(0, free) + lease.count), round(max(0.0, owed - lease.count * self._interval), 6)
 
@@ -95,4 +87,4 @@ class LeasedPermit:
             lease.count = taken - n
             lease.ends = lease.asked_at + LIFE
             return 0.0
-        return round(owed + n * self._interval - self._span, 6)
+        return round(owed + (n - self._burst) * self._interval, 6)

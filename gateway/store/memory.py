@@ -12,7 +12,7 @@ from typing import Final
 from cachetools import TLRUCache
 
 from gateway.concurrency.background import Problem
-from gateway.store import MAX_DOCUMENT, Topics, purpose_of
+from gateway.store import MAX_DOCUMENT, MAX_NOTICE, purpose_of
 
 MAX_KEYS: Final = 100_000
 MAX_DOCUMENTS: Final = 8 * MAX_DOCUMENT
@@ -46,7 +46,7 @@ class MemoryStore:
         self._locks: TLRUCache[str, tuple[str, float]] = TLRUCache(
             most, ttu=lambda _, lock, now: now + lock[1], timer=clock
         )
-        self._topics = Topics()
+        self._subscribers: dict[str, list[Callable[[bytes], None]]] = {}
         self.problem = Problem()
 
     def __repr__(self) -> str:
@@ -99,11 +99,27 @@ class MemoryStore:
             del self._locks[key]
 
     async def publish(self, topic: str, notice: bytes) -> bool:
-        self._topics.deliver(topic, notice)
+        self.deliver(topic, notice)
         return True
 
+    def deliver(self, topic: str, notice: bytes) -> None:
+        """Give a notice to the subscribers of its topic. Raises :class:`ValueError` for one that is too large."""
+        if len(notice) > MAX_NOTICE:
+            raise ValueError(f"a notice of {len(notice)} bytes: at most {MAX_NOTICE} are passed on")
+        for receive in tuple(self._subscribers.get(topic, ())):
+            receive(notice)
+
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
-        return self._topics.subscribe(topic, receive)
+        self._subscribers.setdefault(topic, []).append(receive)
+
+        def unsubscribe() -> None:
+            subscribers = self._subscribers.get(topic, [])
+            if receive in subscribers:
+                subscribers.remove(receive)
+            if not subscribers:
+                self._subscribers.pop(topic, None)
+
+        return unsubscribe
 
     def permit(self, key: str, rate: float, burst: int) -> MemoryPermit:
         return MemoryPermit(self._spent_bursts[purpose_of(key)], key, rate, burst)

@@ -20,14 +20,12 @@ from cachetools import LRUCache, TTLCache
 from redis.asyncio import Redis
 
 from gateway.errors import StoreUnavailable
-from gateway.settings.store import StoreSettings
-from gateway.store import MAX_DOCUMENT, Permit, Topics, purpose_of, scripts
+from gateway.store import MAX_DOCUMENT, Permit, purpose_of, scripts
 from gateway.store.leases import SHARE, Lease, LeasedPermit
 from gateway.store.memory import MemoryStore
-from gateway.store.redis_client import CONNECT, make_client
-from gateway.store.redis_link import SILENT, SLOW, Link, Unavailable
+from gateway.store.redis_client import CONNECT
+from gateway.store.redis_link import PREFIX, SILENT, SLOW, Link, Unavailable
 
-PREFIX: Final = "jsonrpc-mcp-gateway:"
 MAX_LEASES: Final = 10_000
 """Most leases that are kept. What is left of a forgotten one is lost, which its caller hardly notices."""
 MAX_LATE_MARKS: Final = 10_000
@@ -56,14 +54,11 @@ class RedisStore:
         slow: float = SLOW,
         complete_after: float = SILENT,
     ) -> None:
-        self._link = Link(
-            redis, PREFIX, time_script, receive=self._receive, returned=self._tell_marks, pause=pause, slow=slow
-        )
+        self._link = Link(redis, time_script, receive=self._receive, returned=self._tell_marks, pause=pause, slow=slow)
         self.problem = self._link.problem
         self._refuses = when_away == "refuse"
         self._clock = clock
         self._local = MemoryStore(clock)
-        self._topics = Topics()
         self._leases: LRUCache[tuple[str, float, int], Lease] = LRUCache(MAX_LEASES)
         self._late_marks: TTLCache[str, float] = TTLCache(MAX_LATE_MARKS, _MARK_TTL, clock)
         self._complete_after = complete_after
@@ -76,10 +71,6 @@ class RedisStore:
 
     def __repr__(self) -> str:
         return f"<RedisStore {self._link!r}>"
-
-    @classmethod
-    def from_settings(cls, settings: StoreSettings) -> RedisStore:
-        return cls(make_client(settings), settings.when_away)
 
     @property
     def commands(self) -> int:
@@ -150,7 +141,7 @@ class RedisStore:
             share = max(1, burst // replicas)
             return self._local.permit(key, rate / replicas, share), share
 
-        return LeasedPermit(lease, rate, burst, clock=self._clock, ask=ask, local=local)
+        return LeasedPermit(lease, 1 / rate, burst, self._clock, ask, local)
 
     async def get(self, key: str) -> bytes | None:
         try:
@@ -179,7 +170,7 @@ class RedisStore:
             await self._link.ask(lambda: self._remove([_name("lock", key)], [token]))
 
     async def publish(self, topic: str, notice: bytes) -> bool:
-        self._topics.deliver(topic, notice)
+        self._local.deliver(topic, notice)
         encoded = topic.encode("utf-8", "surrogatepass")
         try:
             await self._link.publish(len(encoded).to_bytes(4, "big") + encoded + notice)
@@ -188,13 +179,13 @@ class RedisStore:
         return True
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
-        return self._topics.subscribe(topic, receive)
+        return self._local.subscribe(topic, receive)
 
     def _receive(self, message: bytes) -> None:
         """Deliver a notice of another replica. One that is none of ours is dropped."""
         end = 4 + int.from_bytes(message[:4], "big")
         try:
-            self._topics.deliver(message[4:end].decode("utf-8", "surrogatepass"), message[end:])
+            self._local.deliver(message[4:end].decode("utf-8", "surrogatepass"), message[end:])
         except ValueError:
             return
 
@@ -245,9 +236,4 @@ def _name(kind: str, key: str) -> str:
     """Return the name of a key in Redis: its purpose, which has the resource's digest, and a digest of the whole. So
     names are short, and say neither who called nor what was used."""
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return f"{PREFIX}{kind}:{_digest_of_long(purpose_of(key))}:{digest}"
-
-
-def _digest_of_long(purpose: str) -> str:
-    encoded = purpose.encode("utf-8", "surrogatepass")
-    return purpose if len(encoded) <= 100 and purpose.isprintable() else hashlib.sha256(encoded).hexdigest()[:32]
+    return f"{PREFIX}{kind}:{purpose_of(key)}:{digest}"

@@ -29,8 +29,8 @@ end
 
 READ: Final = f"{_HEAD}return current(KEYS[1])"
 
-# rest, 1 where a value that is there stays, unless it is a lock with this token, and micros for each key. Returns how many
-# were written.
+# rest, 1 where a value that is there stays, unless it is a lock with this token, and micros for each key. Returns how
+# many were written.
 WRITE: Final = f"""{_HEAD}
 local written = 0
 for number, key in ipairs(KEYS) do

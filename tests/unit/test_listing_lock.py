@@ -28,7 +28,7 @@ class Shared(MemoryStore):
         self.moves = asyncio.Event()
         self.moves.set()
         if of is not None:
-            self._locks, self._topics = of._locks, of._topics
+            self._locks, self._subscribers = of._locks, of._subscribers
 
     async def acquire(self, key: str, ttl: float, token: str = "") -> str:
         await self.moves.wait()
