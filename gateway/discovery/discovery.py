@@ -251,10 +251,14 @@ class Discovery:
         shared = self._views.get(SHARED)
         if shared is None:
             return ""
-        if shared.refresh_task is not None:  # it may have asked before the change that the operator wants to see
-            await asyncio.wait([shared.refresh_task])
-        await self.refresh()
+        await self.refresh_again()
         return shared.failure_reason
+
+    async def refresh_again(self) -> None:
+        """Refresh the shared view after the refresh under way, which may have asked before a change."""
+        if (under_way := self._views[SHARED].refresh_task) is not None:
+            await asyncio.wait([under_way])
+        await self.refresh()
 
     async def refresh_forever(self) -> None:
         """Refresh the shared view shortly before it gets stale, until cancelled."""

@@ -102,7 +102,7 @@ class SharedListing:
         def hear(digest: bytes) -> None:
             self._heard.set()
             if digest and self._digest and digest.decode(errors="replace") != self._digest:
-                task = asyncio.create_task(discovery.refresh())
+                task = asyncio.create_task(discovery.refresh_again())
                 self._refreshes.add(task)
                 task.add_done_callback(self._refreshes.discard)
 
@@ -131,12 +131,9 @@ class SharedListing:
             token = await self._wait_for_lister()
             # Where it failed, each of the others asks once: they are few, and their back-off follows.
             if (kept := await self._read_kept()) is not None:
-                if token:
-                    await self._store.release(self._key, token)
+                await self._store.release(self._key, token)
                 return kept
-        listing = await self._list(caller, token)
-        # Another replica may have listed at the same time: all show what was kept last.
-        return (await self._read_kept() if self._heard.is_set() else None) or listing
+        return await self._list(caller, token)
 
     async def _ask(self, caller: Caller) -> Listing:
         began, error = time.perf_counter(), ""
@@ -173,8 +170,7 @@ class SharedListing:
             return listing
         finally:
             renewing.cancel()
-            if token:
-                await self._store.release(self._key, token)
+            await self._store.release(self._key, token)
             await self._store.publish(self._key, digest.encode())
 
     async def _renew(self, token: str) -> None:
