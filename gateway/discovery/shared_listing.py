@@ -12,14 +12,14 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import fields, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 import structlog
 
 from gateway import __version__, jsonrpc
 from gateway.discovery.discovery import Discovery
-from gateway.model import Caller, Listing
+from gateway.model import Caller, JsonObject, Listing
 from gateway.settings import ServiceSettings
 from gateway.store import Store
 from gateway.telemetry.record import RECORD
@@ -28,35 +28,32 @@ _MAX_JSON: Final = 64 * 1024**2
 """Bytes of a document before compression, so that a small one cannot fill the memory."""
 
 
+class Document(NamedTuple):
+    """Hold a listing whose methods lack their roots, the roots, which methods share, and the number of each one's."""
+
+    listing: Listing
+    roots: list[JsonObject]
+    numbers: list[int]
+
+
 def encode_listing(listing: Listing) -> bytes:
     """Return the document. Raises :class:`ValueError` where JSON cannot express the listing."""
-    roots: list[Any] = []
-    numbers: dict[int, int] = {}  # methods of one listing share their root, which may be large
-    methods = []
-    for method in listing.methods:
-        if id(method.root) not in numbers:
-            numbers[id(method.root)] = len(roots)
-            roots.append(method.root)
-        methods.append(_members(method) | {"root": numbers[id(method.root)]})
-    whole = {"roots": roots, "listing": _members(listing) | {"methods": methods}}
-    return zlib.compress(jsonrpc.encode(whole), 1)
+    roots = {id(method.root): method.root for method in listing.methods}
+    numbers = {root: number for number, root in enumerate(roots)}
+    bare = replace(listing, methods=tuple(replace(method, root={}) for method in listing.methods))
+    document = Document(bare, list(roots.values()), [numbers[id(method.root)] for method in listing.methods])
+    return zlib.compress(jsonrpc.encode(document), 1)
 
 
 def decode_listing(document: bytes) -> Listing:
     """Return the listing. Raises :class:`ValueError` for what :func:`encode_listing` did not write."""
     try:
-        stream = zlib.decompressobj()
-        whole = jsonrpc.decode(stream.decompress(document, _MAX_JSON))
-        roots = [whole["roots"][method.pop("root")] for method in whole["listing"]["methods"]]
-        listing = jsonrpc.read_as(Listing, whole["listing"])
-    except (zlib.error, TypeError, AttributeError, KeyError, IndexError) as error:
+        text = zlib.decompressobj().decompress(document, _MAX_JSON)
+        listing, roots, numbers = jsonrpc.read_as(Document, jsonrpc.decode(text))
+        pairs = zip(listing.methods, numbers, strict=True)
+        return replace(listing, methods=tuple(replace(method, root=roots[number]) for method, number in pairs))
+    except (zlib.error, IndexError) as error:
         raise ValueError(f"not a listing: {error}") from None
-    pairs = zip(listing.methods, roots, strict=True)
-    return replace(listing, methods=tuple(replace(method, root=root) for method, root in pairs))
-
-
-def _members(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 _SLACK: Final = 5.0
