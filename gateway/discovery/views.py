@@ -189,14 +189,6 @@ class ViewState:
         """Mark the catalog stale: the next request starts a refresh, and the catalog serves until it ends."""
         self.fresh_until = self.retry_at = 0.0
 
-    def doubt(self, digest: str, after: float) -> bool:
-        """Mark a shown catalog of another digest stale, at the soonest ``after`` seconds from its last refresh. Return
-        whether it is."""
-        differs = self.shown_digest not in ("", digest)
-        if differs:
-            self.fresh_until = min(self.fresh_until, self.refreshed_at + after)
-        return differs
-
     def accepts_size(self, before: int, after: int, now: float) -> bool:
         """Return whether a listing with ``after`` tools may replace one with ``before``. One that is empty, or lost ten
         and more than half, is more often a fault of the backend than a decision of its operator: it is accepted once
