@@ -35,9 +35,9 @@ class Permit(Protocol):
     """Give out the permits of one key: a full ``burst`` at first, then ``rate`` more per second, up to the burst. This
     is the generic cell rate algorithm (ITU-T I.371)."""
 
-    async def take(self, n: int = 1) -> float:
-        """Take ``n`` permits, all or none. Return 0.0 where they were taken, else the seconds after which they are free
-        if no other caller takes any, to the microsecond. Raises :class:`ValueError` unless 1 <= ``n`` <= burst."""
+    async def take(self) -> float:
+        """Take a permit. Return 0.0 where there was one, else the seconds after which there is one if no other caller
+        takes any, to the microsecond."""
         ...
 
     def remaining(self) -> tuple[int, float]:

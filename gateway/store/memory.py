@@ -185,20 +185,17 @@ class MemoryPermit:
     """Implement :class:`gateway.store.Permit`. What a key has spent is one number: the time at which it has its whole
     burst again (the theoretical arrival time of the algorithm)."""
 
-    __slots__ = ("_burst", "_clock", "_interval", "_key", "_span", "_spent", "_spent_bursts")
+    __slots__ = ("_clock", "_interval", "_key", "_span", "_spent", "_spent_bursts")
 
     def __init__(self, spent_bursts: SpentBursts, key: str, rate: float, burst: int) -> None:
         self._spent_bursts = spent_bursts
         self._spent = spent_bursts.find(key)
         self._key = key
         self._clock = spent_bursts.clock
-        self._burst = burst
         self._interval = 1 / rate
         self._span = burst / rate
 
-    async def take(self, n: int = 1) -> float:
-        if not 0 < n <= self._burst:
-            raise ValueError(f"{n} permits cannot be taken at once: the burst is {self._burst}")
+    async def take(self) -> float:
         spent = self._spent
         if spent.forgotten:
             spent = self._spent = self._spent_bursts.find(self._key)
@@ -208,7 +205,7 @@ class MemoryPermit:
             until = now
         elif until > now + self._span:  # spent at a slower rate, before a reload changed it
             until = spent.until = now + self._span
-        until += n * self._interval
+        until += self._interval
         wait = until - now - self._span
         if wait > _ROUNDING:
             return round(wait, 6)

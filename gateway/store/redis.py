@@ -126,9 +126,9 @@ class RedisStore:
             lease = self._leases[key, rate, burst] = Lease()
         name, micros = _name("permit", key), 1e6 / rate
 
-        async def ask(wanted: int, unused: int) -> tuple[int, float] | None:
+        async def ask(unused: int) -> tuple[int, float] | None:
             async def take() -> tuple[int, float]:
-                taken, owed = await self._take([name], [repr(micros), burst, wanted, SHARE, unused])
+                taken, owed = await self._take([name], [repr(micros), burst, SHARE, unused])
                 return int(taken), int(owed) / 1e6
 
             try:
@@ -136,10 +136,9 @@ class RedisStore:
             except Unavailable:
                 return None
 
-        def local() -> tuple[Permit, int]:
+        def local() -> Permit:
             replicas = self._link.replicas
-            share = max(1, burst // replicas)
-            return self._local.permit(key, rate / replicas, share), share
+            return self._local.permit(key, rate / replicas, max(1, burst // replicas))
 
         return LeasedPermit(lease, 1 / rate, burst, self._clock, ask, local)
 

@@ -61,19 +61,18 @@ local function spend(key, spent)
 end
 """
 
-# The generic cell rate algorithm. Micros for one permit, the burst, how many permits are wanted, which part of those
-# that are free may be taken, at most of the burst, and how many are given back first. Returns how many were taken, and
-# the micros until the burst is whole.
+# The generic cell rate algorithm. Micros for one permit, the burst, which part of the permits that are free may be
+# taken, at most of the burst, and how many are given back first. Returns how many were taken, and the micros until the
+# burst is whole.
 TAKE: Final = f"""{_PERMITS}
-local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
-local wanted, share = tonumber(ARGV[3]), tonumber(ARGV[4])
+local interval, burst, share = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local span = burst * interval
 local kept = spent_of(KEYS[1])
-local spent = math.max(math.min(kept, now + span) - tonumber(ARGV[5]) * interval, now)
+local spent = math.max(math.min(kept, now + span) - tonumber(ARGV[4]) * interval, now)
 local free = math.floor((now + span - spent + 1) / interval)
 local taken = 0
-if free >= wanted then
-  taken = math.max(wanted, math.min(math.floor(burst / share), math.ceil(free / share)))
+if free >= 1 then
+  taken = math.max(1, math.min(math.floor(burst / share), math.ceil(free / share)))
   spent = spent + taken * interval
 end
 if spent ~= kept then spend(KEYS[1], spent) end
