@@ -6,6 +6,7 @@ import secrets
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -128,15 +129,13 @@ class MemoryStore:
         return self._markers[purpose_of(key)]
 
 
+@dataclass(slots=True, eq=False)
 class SpentBurst:
     """Hold what one key has spent of its burst: ``until`` is the clock time at which it has the whole burst again. Once
     it is ``forgotten``, a handle has to look up the key again."""
 
-    __slots__ = ("forgotten", "until")
-
-    def __init__(self, until: float) -> None:
-        self.until = until
-        self.forgotten = False
+    until: float
+    forgotten: bool = False
 
 
 class SpentBursts:
