@@ -45,7 +45,7 @@ class CatalogSource(Protocol):
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None: ...
     async def drop_output_schema(self, tool: Tool) -> None: ...
     @property
-    def problems(self) -> tuple[Problem, Problem]: ...
+    def problem(self) -> Problem: ...
 
 
 class Discovery:
@@ -96,7 +96,7 @@ class Discovery:
         )
         self.first_attempt_over = self._refresher.first_attempt_over
         self.refreshes: Mapping[str, int] = self._refresher.ended
-        self.problems = self._refresher.problem, Problem()
+        self.problem, self.lack = self._refresher.problem, Problem()
         """Why there is no new listing, and which tools an operator would miss in the last one."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
@@ -121,8 +121,8 @@ class Discovery:
             self._views[view] = entry.successor(listing=listings, catalog=catalogs)
         if not listings:
             return
-        self._refresher.listings, self._refresher.problem = before._refresher.listings, before._refresher.problem
-        self.problems = before.problems[0], self.problems[1]
+        self._refresher.listings = before._refresher.listings
+        self.problem = self._refresher.problem = before.problem
         if before.first_attempt_over.is_set():
             self.first_attempt_over.set()
         if (shared := self._views.get(SHARED)) is not None and shared.listing is not None:
@@ -322,7 +322,7 @@ class Discovery:
     def _publish(self, entry: ViewState, catalog: Catalog) -> bool:
         """Give a view another catalog. Return whether its tools changed."""
         catalog = self._catalogs.intern(catalog)
-        self.problems[1].set(lack_of(catalog) if catalog.tools or catalog.quarantined or entry.view.is_shared else "")
+        self.lack.set(lack_of(catalog) if catalog.tools or catalog.quarantined or entry.view.is_shared else "")
         changed = self._show(entry, catalog)
         for language in () if changed else ("", *self.languages):
             # Most services do not translate: the caller's equal lists in other languages stay fresh with this one.
