@@ -81,13 +81,6 @@ class Subscriptions:
         self.epoch = 0
         """Grows when all streams end: a request that was authorized before may not open one afterwards."""
 
-    def __repr__(self) -> str:
-        state = "closed, " if self._closed else ""
-        return f"<Subscriptions {state}{len(self)} streams, {len(self._due)} notices due, of {self._discovery!r}>"
-
-    def __len__(self) -> int:
-        return sum(map(len, self._by_view.values()))
-
     @property
     def sessions(self) -> int:
         """Return how many sessions have an open stream."""

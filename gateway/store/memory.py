@@ -50,11 +50,6 @@ class MemoryStore:
         self._subscribers: dict[str, list[Callable[[bytes], None]]] = {}
         self.problem = Problem()
 
-    def __repr__(self) -> str:
-        markers = {purpose: len(keys) for purpose, keys in self._markers.items()}
-        permits = {purpose: len(bursts) for purpose, bursts in self._spent_bursts.items()}
-        return f"<MemoryStore markers={markers} permits={permits}>"
-
     async def open(self) -> None:
         """Do nothing: memory is there."""
 
@@ -152,9 +147,6 @@ class SpentBursts:
         self._most = most
         # No cache of cachetools does this: a new key has to take over the ``until`` of the one that it evicts.
         self._by_key: OrderedDict[str, SpentBurst] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._by_key)
 
     def find(self, key: str) -> SpentBurst:
         spent = self._by_key.get(key)

@@ -23,13 +23,6 @@ async def test_markers_are_bounded_and_the_oldest_forgotten_first() -> None:
     assert [await store.has(key) for key in "abcd"] == [False, True, True, True]
 
 
-async def test_the_repr_says_how_many_keys_each_purpose_has() -> None:
-    store = MemoryStore()
-    await store.add("dpop:a", 60)
-    await store.permit("calls:ada", 1, 1).take()
-    assert repr(store) == "<MemoryStore markers={'dpop': 1} permits={'calls': 1}>"
-
-
 async def test_keys_whose_time_is_over_make_room_before_others_are_forgotten(clock: ManualClock) -> None:
     store = MemoryStore(clock, most=3)
     await store.add("stays", 1000)
