@@ -28,7 +28,7 @@ _MAX_JSON: Final = 64 * 1024**2
 """Bytes of a document before compression, so that a small one cannot fill the memory."""
 
 
-class Document(NamedTuple):
+class ListingDocument(NamedTuple):
     """Hold a listing whose methods lack their roots, the roots, which methods share, and the number of each one's."""
 
     listing: Listing
@@ -41,7 +41,7 @@ def encode_listing(listing: Listing) -> bytes:
     roots = {id(method.root): method.root for method in listing.methods}
     numbers = {root: number for number, root in enumerate(roots)}
     bare = replace(listing, methods=tuple(replace(method, root={}) for method in listing.methods))
-    document = Document(bare, list(roots.values()), [numbers[id(method.root)] for method in listing.methods])
+    document = ListingDocument(bare, list(roots.values()), [numbers[id(method.root)] for method in listing.methods])
     return zlib.compress(jsonrpc.encode(document), 1)
 
 
@@ -49,7 +49,7 @@ def decode_listing(document: bytes) -> Listing:
     """Return the listing. Raises :class:`ValueError` for what :func:`encode_listing` did not write."""
     try:
         text = zlib.decompressobj().decompress(document, _MAX_JSON)
-        listing, roots, numbers = jsonrpc.read_as(Document, jsonrpc.decode(text))
+        listing, roots, numbers = jsonrpc.read_as(ListingDocument, jsonrpc.decode(text))
         pairs = zip(listing.methods, numbers, strict=True)
         return replace(listing, methods=tuple(replace(method, root=roots[number]) for method, number in pairs))
     except (zlib.error, IndexError) as error:
