@@ -84,8 +84,8 @@ class Store(Protocol):
 
     async def acquire(self, key: str, ttl: float, token: str = "") -> str:
         """Lock the key for at most ``ttl`` seconds. Return a token for :meth:`release`, "" where another one holds the
-        lock. With the ``token`` of a lock, renew that one, or lock the key again if the lock has ended. While a shared
-        store is unavailable, each process has its own locks."""
+        lock. With a ``token``, renew its lock; return "" where that has ended. While a shared store is unavailable,
+        each process has its own locks."""
         ...
 
     async def release(self, key: str, token: str) -> None:

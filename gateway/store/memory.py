@@ -84,11 +84,11 @@ class MemoryStore:
         return True
 
     async def acquire(self, key: str, ttl: float, token: str = "") -> str:
-        token = token or secrets.token_hex(8)
-        if self._locks.get(key, (token,))[0] != token:
+        if self._locks.get(key, ("",))[0] != token:
             return ""
-        self._locks[key] = token, ttl
-        return token
+        own = token or secrets.token_hex(8)
+        self._locks[key] = own, ttl
+        return own
 
     async def release(self, key: str, token: str) -> None:
         if self._locks.get(key, (None,))[0] == token:

@@ -93,7 +93,7 @@ class RedisStore:
         try:
             if self._refuses and time.monotonic() < self._link.other_since + self._complete_after:
                 raise Unavailable
-            is_new = await self._set("marker", key, b"", ttl, once=True)
+            is_new = await self._set("marker", key, b"", ttl, "new")
         except Unavailable:
             if self._refuses:
                 raise StoreUnavailable(
@@ -157,9 +157,9 @@ class RedisStore:
             return False
 
     async def acquire(self, key: str, ttl: float, token: str = "") -> str:
-        token = token or secrets.token_hex(8)
+        own = token or secrets.token_hex(8)
         try:
-            return token if await self._set("lock", key, token.encode(), ttl, once=True) else ""
+            return own if await self._set("lock", key, own.encode(), ttl, "same" if token else "new") else ""
         except Unavailable:
             return await self._local.acquire(key, ttl, token)
 
@@ -198,10 +198,17 @@ class RedisStore:
         return await self._link.ask(read, patience)
 
     async def _set(
-        self, kind: str, key: str, value: bytes, ttl: float, *, once: bool = False, patience: float = 0
+        self,
+        kind: str,
+        key: str,
+        value: bytes,
+        ttl: float,
+        when: Literal["always", "new", "same"] = "always",
+        *,
+        patience: float = 0,
     ) -> bool:
         async def write() -> bool:
-            return bool(int(await self._write([_name(kind, key)], [value, int(once), int(ttl * 1e6)])))
+            return bool(int(await self._write([_name(kind, key)], [value, when, int(ttl * 1e6)])))
 
         return await self._link.ask(write, patience)
 
@@ -224,7 +231,7 @@ class RedisStore:
             names = [_name("marker", key) for key, _ in some]
             micros = [max(1, int((until - self._clock()) * 1e6)) for _, until in some]
             try:
-                await self._link.ask(partial(self._write, names, [b"", 1, *micros]))
+                await self._link.ask(partial(self._write, names, [b"", "new", *micros]))
             except Unavailable:
                 return
             for key, _ in some:

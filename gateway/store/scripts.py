@@ -29,14 +29,14 @@ end
 
 READ: Final = f"{_HEAD}return current(KEYS[1])"
 
-# rest, 1 where a value that is there stays, unless it is a lock with this token, and micros for each key. Returns how
-# many were written.
+# rest, when it is written ("always", "new": where nothing is kept, "same": where it is kept), and micros for each key.
+# Returns how many were written.
 WRITE: Final = f"""{_HEAD}
-local written = 0
+local rest, when, written = ARGV[1], ARGV[2], 0
 for number, key in ipairs(KEYS) do
-  local there = ARGV[2] == '1' and current(key)
-  if not there or (there == ARGV[1] and there ~= '') then
-    keep(key, tonumber(ARGV[number + 2]), ARGV[1])
+  local there = when ~= 'always' and current(key)
+  if when == 'always' or (when == 'new' and not there) or (when == 'same' and there == rest) then
+    keep(key, tonumber(ARGV[number + 2]), rest)
     written = written + 1
   end
 end

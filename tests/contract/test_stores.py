@@ -161,21 +161,23 @@ async def test_a_lock_lasts_as_long_as_its_holder_renews_it(store: Store, other:
     assert await other.acquire("k", 3)
 
 
-async def test_a_lock_that_ended_is_had_again_where_it_is_free_alone(
-    store: Store, other: Store, clock: ManualClock
-) -> None:
+async def test_a_lock_that_is_lost_or_released_is_not_renewed(store: Store, other: Store, clock: ManualClock) -> None:
     lost = await store.acquire("k", 3)
     clock.now += 3.1
-    assert await store.acquire("k", 3, lost) == lost
-    assert await other.acquire("k", 3) == ""
-    clock.now += 3.1
+    assert await store.acquire("k", 60, lost) == ""
     held = await other.acquire("k", 3)
     assert held
+    clock.now += 2
     assert await store.acquire("k", 60, lost) == ""
     await store.release("k", lost)
     await store.release("k", "")
     assert await store.acquire("k", 3) == ""
-    clock.now += 3.1
+    clock.now += 1.1
+    held = await other.acquire("k", 3)
+    assert held
+    await other.release("k", held)
+    assert await other.acquire("k", 60, held) == ""
+    await store.release("k", "")
     assert await store.acquire("k", 3)
 
 
