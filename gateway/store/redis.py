@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from cachetools import LRUCache, TTLCache
 from redis.asyncio import Redis
@@ -34,6 +34,8 @@ _MARK_TTL: Final = 25 * 3600
 _KEYS_AT_ONCE: Final = 500
 """Keys of one command, which nothing else of Redis can interrupt."""
 _RETRY_AFTER: Final = 1
+_When: TypeAlias = Literal["always", "new", "same"]
+"""When :data:`scripts.WRITE` writes."""
 
 
 class RedisStore:
@@ -198,14 +200,7 @@ class RedisStore:
         return await self._link.ask(read, patience)
 
     async def _set(
-        self,
-        kind: str,
-        key: str,
-        value: bytes,
-        ttl: float,
-        when: Literal["always", "new", "same"] = "always",
-        *,
-        patience: float = 0,
+        self, kind: str, key: str, value: bytes, ttl: float, when: _When = "always", *, patience: float = 0
     ) -> bool:
         async def write() -> bool:
             return bool(int(await self._write([_name(kind, key)], [value, when, int(ttl * 1e6)])))
