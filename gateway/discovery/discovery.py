@@ -21,7 +21,7 @@ from gateway.discovery.refreshing import Refresher
 from gateway.discovery.views import BrokenOutputSchemas, Catalogs, Views, ViewState
 from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing
-from gateway.model import SHARED, Caller, Catalog, Listing, Tool, View
+from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, Listing, Tool, View
 from gateway.settings import CatalogSettings
 
 PATIENCE: Final = 20.0
@@ -240,7 +240,7 @@ class Discovery:
             self._built_fallback = None
             await asyncio.shield(asyncio.create_task(self._strip_all()))
 
-    async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
+    async def refresh(self, caller: Caller = ANONYMOUS) -> None:
         """Ask the backend now; failures are logged and kept, not raised."""
         await asyncio.shield(self._refresher.start(self._views[caller.view], caller))
 
