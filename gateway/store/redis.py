@@ -67,7 +67,6 @@ class RedisStore:
         script = redis.register_script
         self._read = script(scripts.READ % time_script)
         self._write = script(scripts.WRITE % time_script)
-        self._remove = script(scripts.REMOVE % time_script)
         self._take = script(scripts.TAKE % time_script)
         self._give_back = script(scripts.GIVE_BACK % time_script)
 
@@ -168,7 +167,7 @@ class RedisStore:
     async def release(self, key: str, token: str) -> None:
         await self._local.release(key, token)
         with suppress(Unavailable):  # it ends by itself
-            await self._link.ask(lambda: self._remove([_name("lock", key)], [token]))
+            await self._set("lock", key, token.encode(), 0, "same")
 
     async def publish(self, topic: str, notice: bytes) -> bool:
         self._local.deliver(topic, notice)

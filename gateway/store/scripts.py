@@ -22,6 +22,7 @@ local function current(key)
   return string.sub(value, space + 1)
 end
 local function keep(key, micros, rest)
+  if micros == 0 then return redis.call('DEL', key) end
   local value = string.format('%%.0f', now + micros) .. ' ' .. rest
   redis.call('SET', key, value, 'PX', math.ceil(micros / 1000) + 10000)
 end
@@ -41,12 +42,6 @@ for number, key in ipairs(KEYS) do
   end
 end
 return written
-"""
-
-# rest
-REMOVE: Final = f"""{_HEAD}
-if current(KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('DEL', KEYS[1])
 """
 
 _PERMITS: Final = """
