@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.catalog.curation import lacks_description, moves_value, placed
+from gateway.catalog.curation import WORD, lacks_description, moves_value, placed
 from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings import CatalogSettings
 from gateway.text import excerpt, printable
@@ -16,7 +16,6 @@ MAX_TOKENS: Final = 20_000
 MAX_TEXT: Final = 1024
 """Bytes of a description that every LLM API takes."""
 _PASTED: Final = 20
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def advise(catalog: Catalog, settings: CatalogSettings, service: str) -> list[dict[str, Any]]:
@@ -67,7 +66,7 @@ _ROWS: Final[tuple[tuple[int, Callable[[Tool, Counter[str]], Any], str, Callable
     (
         3, lambda tool, _: lacks_description(tool),
         "no description, so a model sees only the name; say what the tool does, and when to use it",
-        lambda tool: {"description": f"{' '.join(_WORD.findall(tool.method)) or tool.name}.".capitalize()},
+        lambda tool: {"description": f"{' '.join(WORD.findall(tool.method)) or tool.name}.".capitalize()},
     ),
     (
         3, lambda tool, _: not tool.confirm and (tool.annotations.get("destructiveHint") or moves_value(tool.method)),

@@ -45,6 +45,7 @@ class Builder:
             self.named_arguments, settings.results.max,
         )  # fmt: skip
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
+        hidden = {method.name for method in listing.methods} - {method.name for method in methods}
         if pins is not None:  # an unreviewed method must not take the name of a reviewed one
             quarantined += [pins.unreviewed(method.name) for method in methods if not pins.admits(method.name)]
             methods = [method for method in methods if pins.admits(method.name)]
@@ -61,14 +62,12 @@ class Builder:
             else:
                 quarantined.append(made)
             await turns.give()
-        listed = {method.name for method in listing.methods}
-        hidden = await asyncio.to_thread(lambda: tuple(sorted(name for name in listed if not curation.offers(name))))
         return Catalog(
             tools=tuple(sorted(tools, key=lambda tool: tool.name)),
             dialect=listing.dialect,
             quarantined=tuple(quarantined),
             notes=(*listing.notes, *notes),
-            hidden=hidden,
+            hidden=tuple(sorted(hidden)),
             service=texts.clean_service_info(listing.service),
         )
 

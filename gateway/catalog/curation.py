@@ -19,7 +19,7 @@ from gateway.text import did_you_mean
 # Judge by the words of a method's name whether it reveals a secret, moves money, or signs. Bitcoin and its forks write
 # words together (``dumpprivkeys``). The words beside it decide what a word means: ``signin`` is not a signature,
 # ``getpayment`` moves nothing.
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LONGEST: Final = 64
 """Characters of the longest word that is split: splitting takes time."""
 
@@ -106,7 +106,7 @@ def moves_value(method: str) -> bool:
 
 
 def _words(method: str) -> Sequence[str]:
-    return tuple(part for word in _WORD.findall(method) for part in _parts(word.casefold()))
+    return tuple(part for word in WORD.findall(method) for part in _parts(word.casefold()))
 
 
 def _parts(word: str) -> Sequence[str]:
@@ -136,7 +136,6 @@ class Curation:
         self._settings = settings
         self._include = _matcher(settings.include)
         self._exclude = _matcher(settings.exclude)
-        self._excluded = [(pattern, _matcher([pattern])) for pattern in settings.exclude]
         self._hides_secrets = settings.exclude == EXCLUDED
         self._overrides = [(pattern, _matcher([pattern]), override) for pattern, override in settings.tools.items()]
 
@@ -152,7 +151,7 @@ class Curation:
     def hiding(self, method: str, secrets: Sequence[str]) -> tuple[str, str]:
         """Return why a method is not offered, and the YAML that offers it; "" where that would be long. ``secrets`` are
         the methods that the default of ``exclude`` hides by their names: a list of one's own has to name them."""
-        patterns = [pattern for pattern, matches in self._excluded if matches(method)]
+        patterns = [pattern for pattern in self._settings.exclude if _matcher([pattern])(method)]
         lines, why = [], "hidden because its name says that it reveals a secret"
         if not self._include(method):
             why = "hidden because no pattern of catalog.include matches"

@@ -43,20 +43,13 @@ class ToolSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedTool:
-    """Hold the name of a changed tool, and a line for each difference."""
-
-    name: str
-    differences: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class CatalogDiff:
-    """Hold the differences of two catalogs, sorted by name. False where there are none."""
+    """Hold the differences of two catalogs, sorted by name. False where there are none. ``changed`` has the names of
+    changed tools, each with a line for each difference."""
 
     added: tuple[ToolSnapshot, ...]
     removed: tuple[ToolSnapshot, ...]
-    changed: tuple[ChangedTool, ...]
+    changed: tuple[tuple[str, tuple[str, ...]], ...]
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
@@ -69,11 +62,11 @@ def compare_catalogs(before: Iterable[ToolSnapshot], after: Iterable[ToolSnapsho
     old = {str(snapshot.method if known else snapshot.name): snapshot for snapshot in before}
     new = {str(snapshot.method if known else _name_in(old, snapshot)): snapshot for snapshot in after}
     common = sorted(old.keys() & new.keys())
-    changed = (ChangedTool(old[key].name, tuple(_differences(old[key], new[key]))) for key in common)
+    changed = ((old[key].name, tuple(_differences(old[key], new[key]))) for key in common)
     return CatalogDiff(
         tuple(new[name] for name in sorted(new.keys() - old.keys())),
         tuple(old[name] for name in sorted(old.keys() - new.keys())),
-        tuple(change for change in changed if change.differences),
+        tuple((name, lines) for name, lines in changed if lines),
     )
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gateway.jsonrpc import pointer_of
@@ -82,14 +82,6 @@ _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _KINDS: Final = ("integer", "string", "boolean")
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentDefaults:
-    """Hold the operator's defaults: ``fills`` for arguments that a caller leaves out, ``fixed`` for hidden ones."""
-
-    fills: JsonObject = field(default_factory=dict)
-    fixed: JsonObject = field(default_factory=dict, repr=False)
-
-
 def override_arguments(method: Method, arguments: Mapping[str, Argument]) -> dict[str, Any]:
     """Return the fields of a method that overrides of its arguments change, with their new values."""
     listed = method.input_schema if isinstance(method.input_schema, Mapping) else None
@@ -159,19 +151,20 @@ def _override_parameter(before: Parameter, argument: Argument) -> Parameter:
 
 def check_defaults(
     arguments: Mapping[str, Argument], schema: JsonObject, validators: ValidatorCache
-) -> ArgumentDefaults:
-    """Return the operator's defaults. Raises :class:`UnsoundSchema` for one that the method's whole ``schema`` refuses;
-    the reason does not have the value, which may be a secret."""
+) -> tuple[JsonObject, JsonObject]:
+    """Return the operator's defaults for arguments that a caller leaves out, and those for hidden ones. Raises
+    :class:`UnsoundSchema` for one that the method's whole ``schema`` refuses; the reason does not have the value, which
+    may be a secret."""
     given = {name: _default(argument) for name, argument in arguments.items() if argument.has_default}
     if not given:
-        return ArgumentDefaults()
+        return {}, {}
     validator = validators.compile_alone(schema)
     for name, value in given.items():
         if not validator.is_valid({name: value}):
             reason = "the default in catalog.tools does not match the schema"
             raise UnsoundSchema(reason, pointer_of(("properties", name)), name)
     fixed = {name: value for name, value in given.items() if arguments[name].hidden}
-    return ArgumentDefaults({name: value for name, value in given.items() if name not in fixed}, fixed)
+    return {name: value for name, value in given.items() if name not in fixed}, fixed
 
 
 def _default(argument: Argument) -> Any:

@@ -57,14 +57,14 @@ def build_tool(
 ) -> Tool:
     """Return the tool for a method. Raises :class:`UnsoundSchema`."""
     method = _apply_override(_apply_required_of_draft_3(method), override)
-    structure = _structure(method, override, policy)
+    structure, is_known = _structure(method, override, policy)
     if structure is Structure.BY_POSITION and not method.is_complete:
         method = replace(method, parameters=None)  # whoever guesses their order calls wrongly
     whole = texts.clean_schema_texts(_input_schema(method, structure))
-    defaults = names.check_defaults(override.arguments, whole, validators)
+    defaults, fixed = names.check_defaults(override.arguments, whole, validators)
     shown = whole
-    if defaults.fixed:
-        visible = tuple(p for p in method.parameters or () if p.name not in defaults.fixed)
+    if fixed:
+        visible = tuple(p for p in method.parameters or () if p.name not in fixed)
         shown = texts.clean_schema_texts(_input_schema(replace(method, parameters=visible), structure))
     inputs, renamed = _publish_input(shown, _is_closed(method, structure), validators)
     output, note = _output_schema(method, override, validators)
@@ -90,7 +90,7 @@ def build_tool(
         coerces=annotations.get("readOnlyHint") is True if override.coerce is None else override.coerce,
         limit=override.limit,
         fit=_fit(override, policy),
-        binding=_binding(method, structure, whole, renamed, defaults, override, policy),
+        binding=_binding(method, structure, is_known, whole, renamed, defaults, fixed, override, policy),
     )
 
 
@@ -144,37 +144,27 @@ def _apply_override(method: Method, override: ToolOverride) -> Method:
     return replace(method, **changes) if changes else method
 
 
-def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> Structure:
-    params = policy.params
-    if override.structure is not None:
-        return Structure(override.structure)
-    if params.structure != "auto":
-        return Structure(params.structure)
+def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> tuple[Structure, bool]:
+    """Return how params are sent, and whether the operator or the listing says so, or it makes no difference: a method
+    whose parameters are unknown, or that has none."""
+    stated = policy.params.structure if override.structure is None else override.structure
+    if stated != "auto":
+        return Structure(stated), True
     is_bare = method.parameters is None and method.input_schema is None
     if policy.named_arguments and is_bare and method.structure is Structure.BY_POSITION:
-        return Structure.BY_NAME  # its dialect gives names alone, and no list can hold the credential
+        return Structure.BY_NAME, True  # its dialect gives names alone, and no list can hold the credential
     if method.structure not in (Structure.EITHER, Structure.UNKNOWN):
-        return method.structure
-    if policy.leading_params or policy.form.version is Version.ONE:
-        return Structure.BY_POSITION  # what stands before params is positional, and JSON-RPC 1.0 has nothing else
+        return method.structure, True
+    is_one = policy.form.version is Version.ONE
+    by_position = policy.leading_params or is_one  # what precedes params is positional, and 1.0 has nothing else
     if method.structure is Structure.EITHER:
-        return Structure.BY_NAME
-    if is_bare:
-        return Structure.UNKNOWN  # one argument, a list or an object: the caller chooses
-    return Structure.BY_POSITION if policy.by_position else Structure.BY_NAME
-
-
-def _is_structure_known(method: Method, override: ToolOverride, policy: ToolPolicy) -> bool:
-    """Return whether the operator or the listing says how params are sent, or it makes no difference: a method whose
-    parameters are unknown, or that has none."""
-    return (
-        override.structure is not None
-        or policy.params.structure != "auto"
-        or policy.form.version is Version.ONE
-        or not (method.is_complete and method.input_schema is None)  # no order, so nothing but names can be tried
-        or method.structure is not Structure.UNKNOWN
-        or method.parameters in (None, ())
-    )
+        return Structure.BY_POSITION if by_position else Structure.BY_NAME, True
+    if is_bare and not by_position:
+        return Structure.UNKNOWN, True  # one argument, a list or an object: the caller chooses
+    guess = Structure.BY_POSITION if by_position or policy.by_position else Structure.BY_NAME
+    # Without an order, nothing but names can be tried.
+    has_order = method.is_complete and method.input_schema is None and bool(method.parameters)
+    return guess, is_one or not has_order
 
 
 def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
@@ -277,9 +267,11 @@ def _description(method: Method, name: str) -> str:
 def _binding(
     method: Method,
     structure: Structure,
+    is_known: bool,
     schema: Mapping[str, Any],
     own_names: Mapping[str, str],
-    defaults: names.ArgumentDefaults,
+    defaults: JsonObject,
+    fixed: JsonObject,
     override: ToolOverride,
     policy: ToolPolicy,
 ) -> Binding:
@@ -302,10 +294,10 @@ def _binding(
         notification=method.notification,
         endpoint=method.endpoint,
         timeout=override.timeout,
-        default_arguments=defaults.fills,
-        fixed_arguments=defaults.fixed,
+        default_arguments=defaults,
+        fixed_arguments=fixed,
         own_names=own_names,
-        structure_is_known=_is_structure_known(method, override, policy),
+        structure_is_known=is_known,
         repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
         audited=override.audit,
         form=policy.form,

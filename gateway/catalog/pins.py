@@ -19,10 +19,6 @@ from gateway.catalog.curation import CHANGES_SITE
 from gateway.model import Binding, QuarantinedMethod, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
-_IN_FILES: Final[Mapping[Any, Any]] = {
-    str: str, str | None: str | None, bool: bool, list[str]: list, Mapping[str, Any]: dict
-}  # fmt: skip
-"""The JSON type of a pin's field in a file, by the annotation of the field."""
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
 
 
@@ -164,19 +160,12 @@ def parse_pins(content: Any, origin: str) -> dict[str, Pin]:
     pins = {}
     for method, entry in entries.items():
         try:
-            pin = _parse_pin(entry)
+            pin = Pin(**entry)  # raises TypeError for other members
+            jsonrpc.read_as(Pin, entry)  # raises ValueError for other types
             pins[method] = replace(pin, annotations=_listed(method, pin.annotations))
         except (TypeError, ValueError):
             raise PinError(f'{origin}: the entry "{method}" is not a pin; `tools --pin` writes it again') from None
     return pins
-
-
-def _parse_pin(entry: Any) -> Pin:
-    pin = Pin(**entry)
-    good = all(isinstance(getattr(pin, one.name), _IN_FILES[one.type]) for one in fields(Pin))
-    if not good or not all(isinstance(text, str) for text in (*pin.arguments, *pin.scopes)):
-        raise TypeError
-    return pin
 
 
 def write_pins(file: Path, tools: Iterable[Tool]) -> None:

@@ -117,9 +117,9 @@ def differences(found: CatalogDiff) -> Iterator[str]:
     """Yield lines as ``diff`` does: + is new, - is gone, ~ has changed, with a line for each difference."""
     yield from (f"+ {snapshot.name}({', '.join(sorted(snapshot.pin.arguments))})" for snapshot in found.added)
     yield from (f"- {snapshot.name}" for snapshot in found.removed)
-    for change in found.changed:
-        yield f"~ {change.name}"
-        yield from (f"    {line}" for line in change.differences)
+    for name, lines in found.changed:
+        yield f"~ {name}"
+        yield from (f"    {line}" for line in lines)
     counts = (f"{len(found.added)} new", f"{len(found.removed)} gone", f"{len(found.changed)} changed")
     yield ", ".join(counts) if found else "no difference"
 

@@ -21,7 +21,7 @@ from gateway.discovery.refreshing import Refresher
 from gateway.discovery.views import BrokenOutputSchemas, Catalogs, Views, ViewState
 from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing
-from gateway.model import SHARED, Caller, Catalog, Listing, Tool, View
+from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, Listing, Tool, View
 from gateway.settings import CatalogSettings
 
 PATIENCE: Final = 20.0
@@ -45,7 +45,7 @@ class CatalogSource(Protocol):
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None: ...
     async def drop_output_schema(self, tool: Tool) -> None: ...
     @property
-    def problems(self) -> tuple[Problem, Problem]: ...
+    def problem(self) -> Problem: ...
 
 
 class Discovery:
@@ -96,7 +96,7 @@ class Discovery:
         )
         self.first_attempt_over = self._refresher.first_attempt_over
         self.refreshes: Mapping[str, int] = self._refresher.ended
-        self.problems = self._refresher.problem, Problem()
+        self.problem, self.lack = self._refresher.problem, Problem()
         """Why there is no new listing, and which tools an operator would miss in the last one."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
@@ -110,9 +110,8 @@ class Discovery:
     async def prepare(self, before: Discovery) -> None:
         """Build the shared catalog for :meth:`take_over`. Raises :class:`NoListing` where these settings refuse it."""
         shared = before._views.get(SHARED)
-        while shared is not None and shared.listing is not None and shared.listing is not self._prepared[0]:
+        if shared is not None and shared.listing is not None:
             self._prepared = shared.listing, await self._catalogs.build_catalog(shared.listing)
-            shared = before._views.get(SHARED)
 
     def take_over(self, before: Discovery, *, listings: bool, catalogs: bool) -> None:
         """Take each view's last digest from ``before``, so that clients learn of a change; with ``listings`` also the
@@ -122,8 +121,8 @@ class Discovery:
             self._views[view] = entry.successor(listing=listings, catalog=catalogs)
         if not listings:
             return
-        self._refresher.listings, self._refresher.problem = before._refresher.listings, before._refresher.problem
-        self.problems = before.problems[0], self.problems[1]
+        self._refresher.listings = before._refresher.listings
+        self.problem = self._refresher.problem = before.problem
         if before.first_attempt_over.is_set():
             self.first_attempt_over.set()
         if (shared := self._views.get(SHARED)) is not None and shared.listing is not None:
@@ -207,15 +206,17 @@ class Discovery:
 
     def refresh_if_stale(self, caller: Caller) -> None:
         """Refresh a caller's own view in the background if it is stale: its open streams ask for this."""
-        if self.would_list(caller) or (
-            not caller.view.is_shared and self._refresher.may_rebuild(self._views[caller.view])
-        ):
+        if self.would_list(caller) or self._refresher.may_rebuild(self._views[caller.view]):
             self._refresher.start(self._views[caller.view], caller)
 
     def doubt(self, view: View, digest: str, after: float) -> bool:
-        """Mark a caller's own view stale where another replica lists something else. See :meth:`ViewState.doubt`."""
+        """Mark a view stale that shows something else than this digest, at the soonest ``after`` seconds from its last
+        refresh. Return whether it is."""
         entry = self._views.get(view)
-        return entry is not None and entry.doubt(digest, after)
+        if entry is None or entry.shown_digest in ("", digest):
+            return False
+        entry.fresh_until = min(entry.fresh_until, entry.refreshed_at + after)
+        return True
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None:
         """Return the tool of this name in the caller's view, also one that vanished less than ``ttl`` ago: a listing
@@ -239,7 +240,7 @@ class Discovery:
             self._built_fallback = None
             await asyncio.shield(asyncio.create_task(self._strip_all()))
 
-    async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
+    async def refresh(self, caller: Caller = ANONYMOUS) -> None:
         """Ask the backend now; failures are logged and kept, not raised."""
         await asyncio.shield(self._refresher.start(self._views[caller.view], caller))
 
@@ -251,10 +252,14 @@ class Discovery:
         shared = self._views.get(SHARED)
         if shared is None:
             return ""
-        if shared.refresh_task is not None:  # it may have asked before the change that the operator wants to see
-            await asyncio.wait([shared.refresh_task])
-        await self.refresh()
+        await self.refresh_again()
         return shared.failure_reason
+
+    async def refresh_again(self) -> None:
+        """Refresh the shared view after the refresh under way, which may have asked before a change."""
+        if (under_way := self._views[SHARED].refresh_task) is not None:
+            await asyncio.wait([under_way])
+        await self.refresh()
 
     async def refresh_forever(self) -> None:
         """Refresh the shared view shortly before it gets stale, until cancelled."""
@@ -276,14 +281,8 @@ class Discovery:
         if catalog is None:
             raise entry.unavailable_error(self._clock()) from entry.failure
         if not entry.serves_fallback:
-            entry.serves_fallback = True
             log.warning("the fallback listing is served", tools=len(catalog.tools))
-        if entry.shown_digest != catalog.digest:
-            self.before_publish(catalog)
-            before, entry.shown_digest = entry.shown_digest, catalog.digest
-            if before:
-                self.after_publish(entry.view)
-            self._tell_followers(entry.view)
+        self._show(entry, catalog, is_fallback=True)
         return catalog
 
     async def _build_fallback(self) -> Catalog | None:
@@ -306,23 +305,25 @@ class Discovery:
                 entry.previous = self._broken_output_schemas.strip(entry.previous)
             await asyncio.sleep(0)
 
-    def _tell_followers(self, view: View) -> None:
-        for follow in self.followers:
-            follow(view)
+    def _show(self, entry: ViewState, catalog: Catalog, *, is_fallback: bool = False) -> bool:
+        """Show the callers of a view another catalog. Return whether its tools changed."""
+        before, changed = entry.shown_digest, entry.shown_digest != catalog.digest
+        if changed:
+            self.before_publish(catalog)
+        entry.shown_digest, entry.serves_fallback = catalog.digest, is_fallback
+        if not is_fallback:
+            entry.catalog = catalog
+        if changed and before:
+            self.after_publish(entry.view)
+        for follow in self.followers if changed or (entry.view.is_shared and not is_fallback) else ():
+            follow(entry.view)
+        return changed
 
     def _publish(self, entry: ViewState, catalog: Catalog) -> bool:
         """Give a view another catalog. Return whether its tools changed."""
         catalog = self._catalogs.intern(catalog)
-        entry.serves_fallback = False
-        changed = entry.shown_digest != catalog.digest
-        if changed:
-            self.before_publish(catalog)
-        before, entry.catalog, entry.shown_digest = entry.shown_digest, catalog, catalog.digest
-        self.problems[1].set(lack_of(catalog) if catalog.tools or catalog.quarantined or entry.view.is_shared else "")
-        if changed and before:
-            self.after_publish(entry.view)
-        if changed or entry.view.is_shared:
-            self._tell_followers(entry.view)
+        self.lack.set(lack_of(catalog) if catalog.tools or catalog.quarantined or entry.view.is_shared else "")
+        changed = self._show(entry, catalog)
         for language in () if changed else ("", *self.languages):
             # Most services do not translate: the caller's equal lists in other languages stay fresh with this one.
             other = self._views.get(entry.view._replace(language=language))

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -11,8 +12,8 @@ from typing import Final
 
 import structlog
 
-from gateway.concurrency.background import Problem, time_after
-from gateway.discovery.views import RETRY_AFTER, Catalogs, Listings, ViewState, listing_refusal_error, listing_token
+from gateway.concurrency.background import Problem, retry_delay, time_after
+from gateway.discovery.views import Catalogs, Listings, ViewState, listing_refusal_error, listing_token
 from gateway.errors import GatewayError
 from gateway.listing.dialect import NoListing
 from gateway.model import Caller, Catalog, Listing, View
@@ -78,6 +79,16 @@ class GarbageCollector:
 
 COLLECTOR: Final = GarbageCollector()
 
+CONFIRMED_AFTER: Final = 60.0
+"""Seconds for which a listing that shrank has to stay so."""
+RETRY_AFTER: Final = CONFIRMED_AFTER / 4
+_MANY: Final = 10
+_AWAY: Final = 1.0
+"""Seconds from one attempt to the next while nobody answers for the backend, so that it is found soon after its
+return."""
+_LOGGED_AGAIN: Final = 60
+"""Failures in a row, of which one is logged after the first few."""
+_STATUS: Final = re.compile(r"HTTP \d+")
 EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is fresh: an administrator may be about to grant permissions."""
 MOST_NAMES: Final = 20
@@ -166,10 +177,24 @@ class Refresher:
             self.first_attempt_over.set()
 
     def _record_failure(self, entry: ViewState, error: Exception, steps: list[str], began: float) -> None:
-        known = self.explain(error)
+        """Record a refresh that failed, and when the next may start. The catalog stays. The same failure is logged
+        once, and then rarely."""
+        known, now = self.explain(error), self._clock()
         if self.tells_callers:
             entry.unavailable = f"{known.get('cause', steps[0])} {known.get('next', 'Run `check`.')}"
-        entry.record_failure(error, steps, began, self._clock(), known)
+        entry.failure = error.with_traceback(None)  # its frames hold the credential
+        entry.failure_reason = "; ".join(steps)
+        # Of one failure the steps may differ each time, and what the cause quotes.
+        kind = " ".join((known.get("next", entry.failure_reason), *_STATUS.findall(known.get("cause", ""))))
+        is_new, entry.last_kind = kind != entry.last_kind or not entry.failures, kind
+        entry.refusal = None
+        entry.failures += 1
+        away = isinstance(error, NoListing) and error.away
+        entry.retry_at = max(now, began + _AWAY) if away else now + retry_delay(entry.failures)
+        if is_new or entry.failures % _LOGGED_AGAIN == 0:
+            served = "nothing" if entry.catalog is None else "the last good listing"
+            said = {"steps": steps, "next": "run check", **known}
+            log.warning("listing failed", serving=served, attempts=entry.failures, **said)
 
     def _note(self, entry: ViewState, rebuilds: bool) -> None:
         """Say how a refresh ended, and count it if it asked the backend. What the backend denies to one caller is no
@@ -188,14 +213,20 @@ class Refresher:
         entry.listing_digest = self.listings.add(listing)
 
     def _accepts(self, entry: ViewState, catalog: Catalog) -> bool:
+        """Return whether a catalog may replace the present one. One that is empty, or lost ten tools and more than
+        half, is more often a fault of the backend than a decision of its operator: it is accepted once the backend has
+        listed it for :data:`CONFIRMED_AFTER`."""
         held = any(method.held_by_pin for method in catalog.quarantined)  # pins may remove tools: not a backend's fault
-        before, now = len(entry.catalog.tools) if entry.catalog is not None else 0, self._clock()
-        if held or entry.accepts_size(before, len(catalog.tools), now):
+        before, after = len(entry.catalog.tools) if entry.catalog is not None else 0, len(catalog.tools)
+        shrinks = after == 0 < before or (2 * after < before and before - after >= _MANY)
+        now = self._clock()
+        since = now if entry.shrunk_since is None else entry.shrunk_since
+        if held or not shrinks or now - since >= CONFIRMED_AFTER:
+            entry.shrunk_since = None
             return True
-        entry.retry_at = now + RETRY_AFTER
-        entry.failure = None
-        entry.failure_reason = f"a listing that shrinks from {before} tools to {len(catalog.tools)} is not accepted yet"
-        log.warning("a listing that shrinks is not accepted yet", tools=before, listed=len(catalog.tools))
+        entry.shrunk_since, entry.retry_at, entry.failure = since, now + RETRY_AFTER, None
+        entry.failure_reason = f"a listing that shrinks from {before} tools to {after} is not accepted yet"
+        log.warning("a listing that shrinks is not accepted yet", tools=before, listed=after)
         return False
 
     def _record(self, entry: ViewState, listing: Listing, catalog: Catalog, ms: float) -> None:

@@ -12,14 +12,14 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import fields, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 import structlog
 
 from gateway import __version__, jsonrpc
 from gateway.discovery.discovery import Discovery
-from gateway.model import Caller, Listing
+from gateway.model import Caller, JsonObject, Listing
 from gateway.settings import ServiceSettings
 from gateway.store import Store
 from gateway.telemetry.record import RECORD
@@ -28,35 +28,32 @@ _MAX_JSON: Final = 64 * 1024**2
 """Bytes of a document before compression, so that a small one cannot fill the memory."""
 
 
+class ListingDocument(NamedTuple):
+    """Hold a listing whose methods lack their roots, the roots, which methods share, and the number of each one's."""
+
+    listing: Listing
+    roots: list[JsonObject]
+    numbers: list[int]
+
+
 def encode_listing(listing: Listing) -> bytes:
     """Return the document. Raises :class:`ValueError` where JSON cannot express the listing."""
-    roots: list[Any] = []
-    numbers: dict[int, int] = {}  # methods of one listing share their root, which may be large
-    methods = []
-    for method in listing.methods:
-        if id(method.root) not in numbers:
-            numbers[id(method.root)] = len(roots)
-            roots.append(method.root)
-        methods.append(_members(method) | {"root": numbers[id(method.root)]})
-    whole = {"roots": roots, "listing": _members(listing) | {"methods": methods}}
-    return zlib.compress(jsonrpc.encode(whole), 1)
+    roots = {id(method.root): method.root for method in listing.methods}
+    numbers = {root: number for number, root in enumerate(roots)}
+    bare = replace(listing, methods=tuple(replace(method, root={}) for method in listing.methods))
+    document = ListingDocument(bare, list(roots.values()), [numbers[id(method.root)] for method in listing.methods])
+    return zlib.compress(jsonrpc.encode(document), 1)
 
 
 def decode_listing(document: bytes) -> Listing:
     """Return the listing. Raises :class:`ValueError` for what :func:`encode_listing` did not write."""
     try:
-        stream = zlib.decompressobj()
-        whole = jsonrpc.decode(stream.decompress(document, _MAX_JSON))
-        roots = [whole["roots"][method.pop("root")] for method in whole["listing"]["methods"]]
-        listing = jsonrpc.read_as(Listing, whole["listing"])
-    except (zlib.error, TypeError, AttributeError, KeyError, IndexError) as error:
+        text = zlib.decompressobj().decompress(document, _MAX_JSON)
+        listing, roots, numbers = jsonrpc.read_as(ListingDocument, jsonrpc.decode(text))
+        pairs = zip(listing.methods, numbers, strict=True)
+        return replace(listing, methods=tuple(replace(method, root=roots[number]) for method, number in pairs))
+    except (zlib.error, IndexError) as error:
         raise ValueError(f"not a listing: {error}") from None
-    pairs = zip(listing.methods, roots, strict=True)
-    return replace(listing, methods=tuple(replace(method, root=root) for method, root in pairs))
-
-
-def _members(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 _SLACK: Final = 5.0
@@ -102,7 +99,7 @@ class SharedListing:
         def hear(digest: bytes) -> None:
             self._heard.set()
             if digest and self._digest and digest.decode(errors="replace") != self._digest:
-                task = asyncio.create_task(discovery.refresh())
+                task = asyncio.create_task(discovery.refresh_again())
                 self._refreshes.add(task)
                 task.add_done_callback(self._refreshes.discard)
 
@@ -131,12 +128,9 @@ class SharedListing:
             token = await self._wait_for_lister()
             # Where it failed, each of the others asks once: they are few, and their back-off follows.
             if (kept := await self._read_kept()) is not None:
-                if token:
-                    await self._store.release(self._key, token)
+                await self._store.release(self._key, token)
                 return kept
-        listing = await self._list(caller, token)
-        # Another replica may have listed at the same time: all show what was kept last.
-        return (await self._read_kept() if self._heard.is_set() else None) or listing
+        return await self._list(caller, token)
 
     async def _ask(self, caller: Caller) -> Listing:
         began, error = time.perf_counter(), ""
@@ -173,15 +167,14 @@ class SharedListing:
             return listing
         finally:
             renewing.cancel()
-            if token:
-                await self._store.release(self._key, token)
+            await self._store.release(self._key, token)
             await self._store.publish(self._key, digest.encode())
 
     async def _renew(self, token: str) -> None:
         """Keep the lock, if this replica has it, until this is cancelled."""
         while token:
             await asyncio.sleep(_RENEW_EVERY)
-            await self._store.renew(self._key, token, _LOCK_LIFE)
+            await self._store.acquire(self._key, _LOCK_LIFE, token)
 
     async def _read_kept(self) -> Listing | None:
         document = await self._store.get(self._key)

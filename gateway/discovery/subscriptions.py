@@ -81,13 +81,6 @@ class Subscriptions:
         self.epoch = 0
         """Grows when all streams end: a request that was authorized before may not open one afterwards."""
 
-    def __repr__(self) -> str:
-        state = "closed, " if self._closed else ""
-        return f"<Subscriptions {state}{len(self)} streams, {len(self._due)} notices due, of {self._discovery!r}>"
-
-    def __len__(self) -> int:
-        return sum(map(len, self._by_view.values()))
-
     @property
     def sessions(self) -> int:
         """Return how many sessions have an open stream."""
@@ -199,11 +192,10 @@ class Subscriptions:
         remaining = iter(subscriptions)
 
         def wake_some() -> None:
-            woken = 0
-            for subscription in islice(remaining, _SLICE):
+            some = list(islice(remaining, _SLICE))
+            for subscription in some:
                 subscription.wake(event)
-                woken += 1
-            if woken == _SLICE:
+            if len(some) == _SLICE:
                 asyncio.get_running_loop().call_soon(wake_some)
 
         wake_some()
@@ -267,19 +259,10 @@ class DiscoveryNotices:
             task.cancel()
 
     def _hear(self, notice: bytes, discovery: Discovery, subscriptions: Subscriptions) -> None:
-        """Take over what a replica found, also this one. Another version may say what this one does not know."""
+        """Take over what a replica found, also this one."""
         match jsonrpc.decode(notice):
-            case [
-                Found.VIEW,
-                str(issuer),
-                str(subject),
-                str(client),
-                [*scopes],
-                str(language),
-                str(claims),
-                str(digest),
-            ]:
-                view = View(issuer, subject, client, frozenset(scopes), language, claims)
+            case [Found.VIEW, fields, str(digest)]:
+                view = jsonrpc.read_as(View, fields)
                 if discovery.doubt(view, digest, DOUBT_AFTER):
                     subscriptions.tick(view)  # each of its streams asks for a refresh of what is stale
             case [Found.STRUCTURE, str(method), endpoint, str(structure)] if structure in tuple(Structure):
@@ -295,8 +278,7 @@ class DiscoveryNotices:
 
     def _tell_change(self, view: View, digest: str) -> None:
         if not view.is_shared:  # replicas share that listing itself
-            fields = view.issuer, view.subject, view.client, sorted(view.scopes), view.language, view.claims
-            self._tell(Found.VIEW, *fields, digest)
+            self._tell(Found.VIEW, view, digest)
 
     def _tell(self, *what: Any) -> None:
         self._start(self._store.publish(self._topic, jsonrpc.encode(what)))

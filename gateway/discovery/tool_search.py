@@ -104,14 +104,13 @@ SEARCH_CATALOG: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search")
 @dataclass(frozen=True, slots=True)
 class BuiltinTool:
     """Hold a tool of the gateway's own and its handler, which returns the result for a caller and checked arguments.
-    With ``lists`` it requires the scopes of a listing too. With ``calls_named`` it calls another tool, by ``name`` and
-    ``arguments`` in its arguments; the handler is then only for unknown names. Where it is not offered to a caller, the
-    service's own tool of this name counts."""
+    With ``calls_named`` it calls another tool, by ``name`` and ``arguments`` in its arguments; the handler is then only
+    for unknown names. Otherwise it lists, and requires the scopes of a listing too. Where it is not offered to a
+    caller, the service's own tool of this name counts."""
 
     tool: Tool
     handler: Callable[[Caller, Mapping[str, Any]], Awaitable[dict[str, Any]]]
     is_offered: Callable[[Caller], Awaitable[bool]]
-    lists: bool = False
     calls_named: bool = False
 
 
@@ -233,7 +232,7 @@ def builtin_tools(
         raise InvalidArguments(f"There is no tool {name[:128]}; search_tools finds those there are{meant}")
 
     both = (
-        BuiltinTool(SEARCH_TOOLS, search_tools, is_offered, lists=True),
+        BuiltinTool(SEARCH_TOOLS, search_tools, is_offered),
         BuiltinTool(CALL_TOOL, call_tool, is_offered, calls_named=True),
     )
     return {builtin.tool.name: builtin for builtin in both if knob}

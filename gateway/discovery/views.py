@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
@@ -18,18 +17,13 @@ from cachetools import LRUCache
 from gateway.catalog.build import Builder
 from gateway.catalog.curation import Curation
 from gateway.catalog.pins import schema_digest
-from gateway.concurrency.background import retry_delay
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import AccessToken, Caller, Catalog, Listing, SourceAnswer, Tool, View
 from gateway.settings import CatalogSettings
 
-CONFIRMED_AFTER: Final = 60.0
-"""Seconds for which a listing that shrank has to stay so."""
-RETRY_AFTER: Final = CONFIRMED_AFTER / 4
 MAX_TOOLS: Final = 5000
 """Methods that one service may offer."""
-_MANY: Final = 10
 MAX_METHODS: Final = 10_000
 MAX_SCHEMAS: Final = 8
 """Broken schemas that are remembered of one method: views may list it with different ones."""
@@ -40,12 +34,6 @@ MAX_LISTED: Final = 16 * 1024**2
 DENIED_TTL: Final = 5.0
 """Seconds after a refusal before the backend is asked again for that caller."""
 _RETRY_AFTER: Final = 5
-_AWAY: Final = 1.0
-"""Seconds from one attempt to the next while nobody answers for the backend, so that it is found soon after its
-return."""
-_LOGGED_AGAIN: Final = 60
-"""Failures in a row, of which one is logged after the first few."""
-_STATUS: Final = re.compile(r"HTTP \d+")
 _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
 
 log = structlog.get_logger()
@@ -189,25 +177,6 @@ class ViewState:
         """Mark the catalog stale: the next request starts a refresh, and the catalog serves until it ends."""
         self.fresh_until = self.retry_at = 0.0
 
-    def doubt(self, digest: str, after: float) -> bool:
-        """Mark a shown catalog of another digest stale, at the soonest ``after`` seconds from its last refresh. Return
-        whether it is."""
-        differs = self.shown_digest not in ("", digest)
-        if differs:
-            self.fresh_until = min(self.fresh_until, self.refreshed_at + after)
-        return differs
-
-    def accepts_size(self, before: int, after: int, now: float) -> bool:
-        """Return whether a listing with ``after`` tools may replace one with ``before``. One that is empty, or lost ten
-        and more than half, is more often a fault of the backend than a decision of its operator: it is accepted once
-        the backend has sent it for :data:`CONFIRMED_AFTER`."""
-        if after == 0 < before or (2 * after < before and before - after >= _MANY):
-            self.shrunk_since = now if self.shrunk_since is None else self.shrunk_since
-            if now - self.shrunk_since < CONFIRMED_AFTER:
-                return False
-        self.shrunk_since = None
-        return True
-
     def find_vanished(self, name: str, catalog: Catalog, now: float) -> Tool | None:
         """Return a tool that vanished lately, unless the present catalog withholds it."""
         if self.previous is None or now >= self.previous_until:
@@ -225,25 +194,6 @@ class ViewState:
         if not catalog:
             entry.catalog = entry.previous = None
         return entry
-
-    def record_failure(
-        self, failure: Exception, steps: list[str], began: float, now: float, known: Mapping[str, str]
-    ) -> None:
-        """Record a refresh that failed, from ``began`` to ``now``, and when the next may start. The catalog stays.
-        ``known`` may have the ``cause`` and what to do ``next``. The same failure is logged once, and then rarely."""
-        self.failure = failure.with_traceback(None)  # its frames hold the credential
-        self.failure_reason = "; ".join(steps)
-        # Of one failure the steps may differ each time, and what the cause quotes.
-        kind = " ".join((known.get("next", self.failure_reason), *_STATUS.findall(known.get("cause", ""))))
-        is_new, self.last_kind = kind != self.last_kind or not self.failures, kind
-        self.refusal = None
-        self.failures += 1
-        away = isinstance(failure, NoListing) and failure.away
-        self.retry_at = max(now, began + _AWAY) if away else now + retry_delay(self.failures)
-        if is_new or self.failures % _LOGGED_AGAIN == 0:
-            served = "nothing" if self.catalog is None else "the last good listing"
-            said = {"steps": steps, "next": "run check", **known}
-            log.warning("listing failed", serving=served, attempts=self.failures, **said)
 
     def record_refusal(self, caller: Caller, error: GatewayError, now: float) -> None:
         """Record the backend's refusal. Forget the catalog at once, however fresh: the caller may not see it."""

@@ -159,7 +159,7 @@ class Invocation:
         record.tool = tool.name
         if self.access.enabled and (builtin is None or not builtin.calls_named):
             # Before the arguments: their faults describe the tool.
-            self.access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
+            self.access.check_call(caller, tool, lists=builtin is not None)
         state = None if extras is None else extras.state  # whose it is, is only known with the arguments
         quota = None
         if state is None:

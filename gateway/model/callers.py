@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NoReturn
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 from msgspec.structs import force_setattr
 
 from gateway.errors import ToolFault
@@ -119,15 +119,8 @@ class Caller(Struct, frozen=True):
 
 ANONYMOUS: Final = Caller()
 
-
-class NoResult:
-    """Mark a call whose method declares no result. :data:`NO_RESULT` is the only one."""
-
-    def __repr__(self) -> str:
-        return "NO_RESULT"
-
-
-NO_RESULT: Final = NoResult()
+NO_RESULT: Final = UNSET
+"""The value of a call whose method declares no result."""
 
 
 class CallExtras(Struct):

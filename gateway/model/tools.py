@@ -4,7 +4,7 @@ import difflib
 import hashlib
 from bisect import bisect
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -188,7 +188,9 @@ class Tool:
     def digest(self) -> str:
         """Return a text that two tools share only if all their fields are equal. Raises :class:`ValueError` for a field
         that JSON cannot represent."""
-        return hashlib.sha256(jsonrpc.encode_canonical(_members(self))).hexdigest()
+        # As a dict, so that the depth of its values is checked.
+        members = {field.name: getattr(self, field.name) for field in fields(self)}
+        return hashlib.sha256(jsonrpc.encode_canonical(members)).hexdigest()
 
     @cached_property
     def checked_schema(self) -> JsonObject:
@@ -238,19 +240,6 @@ class Tool:
 
 def _plain(name: str) -> str:
     return "".join(filter(str.isalnum, name)).casefold()
-
-
-def _members(noun: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as JSON values. Its schemas are JSON already."""
-    members = {field.name: getattr(noun, field.name) for field in fields(noun)}
-    for name, value in members.items():
-        if is_dataclass(value):
-            members[name] = _members(value)
-        elif isinstance(value, frozenset):
-            members[name] = sorted(value)
-        elif isinstance(value, tuple):
-            members[name] = [_members(item) if is_dataclass(item) else item for item in value]
-    return members
 
 
 def all_annotations(published: JsonObject, meta: JsonObject) -> dict[str, Any]:

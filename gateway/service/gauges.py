@@ -17,7 +17,7 @@ def resource_gauges(one: Resource, mount: Mount) -> Iterator[tuple[Key, float]]:
     """Yield each known value of a service or a group by its family and labels."""
     name, discovery, catalog = one.name, one.discovery, one.discovery.current()
     values: dict[str, float] = {
-        "service_available": not discovery.problems[0].cause,
+        "service_available": not discovery.problem.cause,
         "streams_open": mount.streams.total,
         "sessions_open": mount.subscriptions.sessions,
     }
@@ -68,7 +68,8 @@ def resource_status(one: Resource, mount: Mount) -> dict[str, Any]:
     catalog, issuers, of_service = one.discovery.current(), one.auth.issuers, one if isinstance(one, Service) else None
     problems = [*with_runbook("McpGatewayIssuerKeysOld", describe_problems(k.problem for k in issuers.keys.values()))]
     if of_service is not None:
-        (listing, lack), breaker = of_service.discovery.problems, of_service.learned.gate.breaker
+        listing, lack = of_service.discovery.problem, of_service.discovery.lack
+        breaker = of_service.learned.gate.breaker
         known = of_service.explain(listing.error)
         failed = [problem | ({"diagnosis": known} if known else {}) for problem in describe_problems([listing])]
         problems = [

@@ -189,9 +189,9 @@ class GroupCatalogs:
         """Do nothing: the service drops it."""
 
     @property
-    def problems(self) -> tuple[Problem, Problem]:
-        causes = [f"{one.name}: {cause}" for one in self.members if (cause := one.discovery.problems[0].cause)]
-        return Problem("; ".join(causes)), Problem()
+    def problem(self) -> Problem:
+        causes = [f"{one.name}: {cause}" for one in self.members if (cause := one.discovery.problem.cause)]
+        return Problem("; ".join(causes))
 
     async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog:
         """Return the tools of each service in the caller's view. Those without a listing are named. Raise what the

@@ -120,7 +120,7 @@ class Service(Resource):
         self.discovery_notices.follow(self.discovery, self.mount.subscriptions)
         if self._modes.lists_per_caller and self.settings.auth.anonymous == "none":
             self.discovery.first_attempt_over.set()  # each caller has its own view: there is no shared one to wait for
-            self.discovery.problems[0].set("")
+            self.discovery.problem.set("")
         else:
             self.background.start("listing", self.discovery.refresh_forever)
 

@@ -35,9 +35,9 @@ class Permit(Protocol):
     """Give out the permits of one key: a full ``burst`` at first, then ``rate`` more per second, up to the burst. This
     is the generic cell rate algorithm (ITU-T I.371)."""
 
-    async def take(self, n: int = 1) -> float:
-        """Take ``n`` permits, all or none. Return 0.0 where they were taken, else the seconds after which they are free
-        if no other caller takes any, to the microsecond. Raises :class:`ValueError` unless 1 <= ``n`` <= burst."""
+    async def take(self) -> float:
+        """Take a permit. Return 0.0 where there was one, else the seconds after which there is one if no other caller
+        takes any, to the microsecond."""
         ...
 
     def remaining(self) -> tuple[int, float]:
@@ -82,13 +82,10 @@ class Store(Protocol):
         larger than :data:`MAX_DOCUMENT`, or the store is unavailable."""
         ...
 
-    async def acquire(self, key: str, ttl: float) -> str:
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
         """Lock the key for at most ``ttl`` seconds. Return a token for :meth:`release`, "" where another one holds the
-        lock. While a shared store is unavailable, each process has its own locks."""
-        ...
-
-    async def renew(self, key: str, token: str, ttl: float) -> None:
-        """Keep the key locked for ``ttl`` seconds from now, if the lock is still the one of this token."""
+        lock. With a ``token``, renew its lock; return "" where that has ended. While a shared store is unavailable,
+        each process has its own locks."""
         ...
 
     async def release(self, key: str, token: str) -> None:
@@ -101,7 +98,8 @@ class Store(Protocol):
         ...
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
-        """Call ``receive`` with each notice of a topic from now on. It must not raise. Return what ends that."""
+        """Call ``receive`` with each notice of a topic from now on. It must not raise. Return what ends that; it may be
+        called again."""
         ...
 
 
@@ -181,11 +179,8 @@ class ResourceStore:
         now = self._clock()
         return await self._store.put(own, self._document_seal.close(_TIMES.pack(now, now + ttl) + value, own), ttl)
 
-    async def acquire(self, key: str, ttl: float) -> str:
-        return await self._store.acquire(self._own(key), ttl)
-
-    async def renew(self, key: str, token: str, ttl: float) -> None:
-        await self._store.renew(self._own(key), token, ttl)
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
+        return await self._store.acquire(self._own(key), ttl, token)
 
     async def release(self, key: str, token: str) -> None:
         await self._store.release(self._own(key), token)
@@ -218,30 +213,3 @@ class ResourceStore:
 
     def _own(self, key: str) -> str:
         return f"{purpose_of(key)} {self._resource}:{key}"
-
-
-class Topics:
-    """Hold the subscribers of each topic."""
-
-    def __init__(self) -> None:
-        self._subscribers: dict[str, list[Callable[[bytes], None]]] = {}
-
-    def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
-        """Call ``receive`` with each notice. Return what ends that; it may be called again."""
-        self._subscribers.setdefault(topic, []).append(receive)
-
-        def unsubscribe() -> None:
-            subscribers = self._subscribers.get(topic, [])
-            if receive in subscribers:
-                subscribers.remove(receive)
-            if not subscribers:
-                self._subscribers.pop(topic, None)
-
-        return unsubscribe
-
-    def deliver(self, topic: str, notice: bytes) -> None:
-        """Give a notice to the subscribers of its topic. Raises :class:`ValueError` for one that is too large."""
-        if len(notice) > MAX_NOTICE:
-            raise ValueError(f"a notice of {len(notice)} bytes: at most {MAX_NOTICE} are passed on")
-        for receive in tuple(self._subscribers.get(topic, ())):
-            receive(notice)

@@ -17,7 +17,8 @@ def make_store(settings: StoreSettings) -> ServerStore:
         return MemoryStore()
     if find_spec("redis") is None:
         raise StoreFault("Redis needs the extra redis: pip install 'jsonrpc-mcp-gateway[redis]'")
-    # At the top, this would fail where the extra is not installed.
+    # At the top, these would fail where the extra is not installed.
     from gateway.store.redis import RedisStore  # noqa: PLC0415
+    from gateway.store.redis_client import make_client  # noqa: PLC0415
 
-    return RedisStore.from_settings(settings)
+    return RedisStore(make_client(settings), settings.when_away)

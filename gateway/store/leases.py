@@ -7,6 +7,7 @@ what other replicas hold, and the limit is exceeded by at most one lease for eac
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.store import Permit
@@ -18,81 +19,69 @@ LIFE: Final = 5.0
 _ROUNDING: Final = 1e-6
 
 
+@dataclass(slots=True, eq=False)
 class Lease:
     """Hold the permits of one key that were taken and not used yet: ``count``, to be used until ``ends``. At
     ``asked_at`` the whole burst was to be there after ``owed`` seconds."""
 
-    __slots__ = ("asked_at", "count", "ends", "lock", "owed")
+    count: int = 0
+    ends: float = 0.0
+    asked_at: float = 0.0
+    owed: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.ends = self.asked_at = self.owed = 0.0
-        self.lock = asyncio.Lock()
 
-
+@dataclass(slots=True, eq=False)
 class LeasedPermit:
-    """Implement :class:`gateway.store.Permit`. ``ask`` gives its second argument of permits back to the shared store,
-    and takes a lease: as many as its first argument, or more, or none. It returns how many, and the seconds until the
-    whole burst is there; None while the store is unavailable. Then the permits of ``local`` count, which also returns
-    their burst. ``clock`` is seconds."""
+    """Implement :class:`gateway.store.Permit`, with one more permit every ``interval`` seconds.
 
-    def __init__(
-        self,
-        lease: Lease,
-        rate: float,
-        burst: int,
-        *,
-        clock: Callable[[], float],
-        ask: Callable[[int, int], Awaitable[tuple[int, float] | None]],
-        local: Callable[[], tuple[Permit, int]],
-    ) -> None:
-        self._lease = lease
-        self._burst = burst
-        self._interval = 1 / rate
-        self._span = burst / rate
-        self._clock = clock
-        self._ask = ask
-        self._local = local
-        self._is_local = False
+    ``ask`` gives that many permits back to the shared store, and takes a lease. It returns how many permits that has,
+    and the seconds until the whole burst is there; None while the store is unavailable. Then the permits of ``local``
+    count. ``clock`` is seconds."""
 
-    async def take(self, n: int = 1) -> float:
-        if not 0 < n <= self._burst:
-            raise ValueError(f"{n} permits cannot be taken at once: the burst is {self._burst}")
-        if self._use_lease(n):
+    _lease: Lease
+    _interval: float
+    _burst: int
+    _clock: Callable[[], float]
+    _ask: Callable[[int], Awaitable[tuple[int, float] | None]]
+    _local: Callable[[], Permit]
+    _is_local: bool = False
+
+    async def take(self) -> float:
+        if self._use_lease():
             return 0.0
         async with self._lease.lock:
-            return 0.0 if self._use_lease(n) else await self._take_lease(n)  # another call may have leased meanwhile
+            return 0.0 if self._use_lease() else await self._take_lease()  # another call may have leased meanwhile
 
-    def _use_lease(self, n: int) -> bool:
-        """Take permits of the lease. Return whether it has so many."""
+    def _use_lease(self) -> bool:
+        """Take a permit of the lease. Return whether it has one."""
         lease = self._lease
-        if lease.count < n or self._clock() >= lease.ends:
+        if not lease.count or self._clock() >= lease.ends:
             return False
-        lease.count -= n
+        lease.count -= 1
         return True
 
     def remaining(self) -> tuple[int, float]:
         if self._is_local:
-            return self._local()[0].remaining()
-        lease = self._lease
-        owed = min(max(0.0, lease.owed - (self._clock() - lease.asked_at)), self._span)
-        free = int((self._span - owed + _ROUNDING) / self._interval)
+            return self._local().remaining()
+        lease, span = self._lease, self._burst * self._interval
+        owed = min(max(0.0, lease.owed - (self._clock() - lease.asked_at)), span)
+        free = int((span - owed + _ROUNDING) / self._interval)
         # What cannot be used any more is given back before more are taken.
         return min(self._burst, max(0, free) + lease.count), round(max(0.0, owed - lease.count * self._interval), 6)
 
-    async def _take_lease(self, n: int) -> float:
-        """Give back what was not used, and take ``n`` permits and a lease."""
+    async def _take_lease(self) -> float:
+        """Give back what was not used, and take a lease and a permit of it."""
         lease = self._lease
         unused, lease.count = lease.count, 0  # at once: where the answer is lost, they may have been given back
-        answer = await self._ask(n, unused)
+        answer = await self._ask(unused)
         self._is_local = answer is None
         if answer is None:
-            permit, burst = self._local()
-            return await permit.take(min(n, burst))
+            return await self._local().take()
         taken, owed = answer
         lease.asked_at, lease.owed = self._clock(), owed
         if taken:
-            lease.count = taken - n
+            lease.count = taken - 1
             lease.ends = lease.asked_at + LIFE
             return 0.0
-        return round(owed + n * self._interval - self._span, 6)
+        return round(owed - (self._burst - 1) * self._interval, 6)

@@ -6,13 +6,14 @@ import secrets
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from cachetools import TLRUCache
 
 from gateway.concurrency.background import Problem
-from gateway.store import MAX_DOCUMENT, Topics, purpose_of
+from gateway.store import MAX_DOCUMENT, MAX_NOTICE, purpose_of
 
 MAX_KEYS: Final = 100_000
 MAX_DOCUMENTS: Final = 8 * MAX_DOCUMENT
@@ -46,13 +47,8 @@ class MemoryStore:
         self._locks: TLRUCache[str, tuple[str, float]] = TLRUCache(
             most, ttu=lambda _, lock, now: now + lock[1], timer=clock
         )
-        self._topics = Topics()
+        self._subscribers: dict[str, list[Callable[[bytes], None]]] = {}
         self.problem = Problem()
-
-    def __repr__(self) -> str:
-        markers = {purpose: len(keys) for purpose, keys in self._markers.items()}
-        permits = {purpose: len(bursts) for purpose, bursts in self._spent_bursts.items()}
-        return f"<MemoryStore markers={markers} permits={permits}>"
 
     async def open(self) -> None:
         """Do nothing: memory is there."""
@@ -87,27 +83,39 @@ class MemoryStore:
         self._documents[key] = value, ttl
         return True
 
-    async def acquire(self, key: str, ttl: float) -> str:
-        if key in self._locks:
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
+        if self._locks.get(key, ("",))[0] != token:
             return ""
-        token = secrets.token_hex(8)
-        self._locks[key] = token, ttl
-        return token
-
-    async def renew(self, key: str, token: str, ttl: float) -> None:
-        if self._locks.get(key, (None,))[0] == token:
-            self._locks[key] = token, ttl
+        own = token or secrets.token_hex(8)
+        self._locks[key] = own, ttl
+        return own
 
     async def release(self, key: str, token: str) -> None:
-        if self._locks.get(key, ("",))[0] == token:
+        if self._locks.get(key, (None,))[0] == token:
             del self._locks[key]
 
     async def publish(self, topic: str, notice: bytes) -> bool:
-        self._topics.deliver(topic, notice)
+        self.deliver(topic, notice)
         return True
 
+    def deliver(self, topic: str, notice: bytes) -> None:
+        """Give a notice to the subscribers of its topic. Raises :class:`ValueError` for one that is too large."""
+        if len(notice) > MAX_NOTICE:
+            raise ValueError(f"a notice of {len(notice)} bytes: at most {MAX_NOTICE} are passed on")
+        for receive in tuple(self._subscribers.get(topic, ())):
+            receive(notice)
+
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
-        return self._topics.subscribe(topic, receive)
+        self._subscribers.setdefault(topic, []).append(receive)
+
+        def unsubscribe() -> None:
+            subscribers = self._subscribers.get(topic, [])
+            if receive in subscribers:
+                subscribers.remove(receive)
+            if not subscribers:
+                self._subscribers.pop(topic, None)
+
+        return unsubscribe
 
     def permit(self, key: str, rate: float, burst: int) -> MemoryPermit:
         return MemoryPermit(self._spent_bursts[purpose_of(key)], key, rate, burst)
@@ -116,15 +124,13 @@ class MemoryStore:
         return self._markers[purpose_of(key)]
 
 
+@dataclass(slots=True, eq=False)
 class SpentBurst:
     """Hold what one key has spent of its burst: ``until`` is the clock time at which it has the whole burst again. Once
     it is ``forgotten``, a handle has to look up the key again."""
 
-    __slots__ = ("forgotten", "until")
-
-    def __init__(self, until: float) -> None:
-        self.until = until
-        self.forgotten = False
+    until: float
+    forgotten: bool = False
 
 
 class SpentBursts:
@@ -141,9 +147,6 @@ class SpentBursts:
         self._most = most
         # No cache of cachetools does this: a new key has to take over the ``until`` of the one that it evicts.
         self._by_key: OrderedDict[str, SpentBurst] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._by_key)
 
     def find(self, key: str) -> SpentBurst:
         spent = self._by_key.get(key)
@@ -173,20 +176,17 @@ class MemoryPermit:
     """Implement :class:`gateway.store.Permit`. What a key has spent is one number: the time at which it has its whole
     burst again (the theoretical arrival time of the algorithm)."""
 
-    __slots__ = ("_burst", "_clock", "_interval", "_key", "_span", "_spent", "_spent_bursts")
+    __slots__ = ("_clock", "_interval", "_key", "_span", "_spent", "_spent_bursts")
 
     def __init__(self, spent_bursts: SpentBursts, key: str, rate: float, burst: int) -> None:
         self._spent_bursts = spent_bursts
         self._spent = spent_bursts.find(key)
         self._key = key
         self._clock = spent_bursts.clock
-        self._burst = burst
         self._interval = 1 / rate
         self._span = burst / rate
 
-    async def take(self, n: int = 1) -> float:
-        if not 0 < n <= self._burst:
-            raise ValueError(f"{n} permits cannot be taken at once: the burst is {self._burst}")
+    async def take(self) -> float:
         spent = self._spent
         if spent.forgotten:
             spent = self._spent = self._spent_bursts.find(self._key)
@@ -196,7 +196,7 @@ class MemoryPermit:
             until = now
         elif until > now + self._span:  # spent at a slower rate, before a reload changed it
             until = spent.until = now + self._span
-        until += n * self._interval
+        until += self._interval
         wait = until - now - self._span
         if wait > _ROUNDING:
             return round(wait, 6)

@@ -14,20 +14,18 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from cachetools import LRUCache, TTLCache
 from redis.asyncio import Redis
 
 from gateway.errors import StoreUnavailable
-from gateway.settings.store import StoreSettings
-from gateway.store import MAX_DOCUMENT, Permit, Topics, purpose_of, scripts
+from gateway.store import MAX_DOCUMENT, Permit, purpose_of, scripts
 from gateway.store.leases import SHARE, Lease, LeasedPermit
 from gateway.store.memory import MemoryStore
-from gateway.store.redis_client import CONNECT, make_client
-from gateway.store.redis_link import SILENT, SLOW, Link, Unavailable
+from gateway.store.redis_client import CONNECT
+from gateway.store.redis_link import PREFIX, SILENT, SLOW, Link, Unavailable
 
-PREFIX: Final = "jsonrpc-mcp-gateway:"
 MAX_LEASES: Final = 10_000
 """Most leases that are kept. What is left of a forgotten one is lost, which its caller hardly notices."""
 MAX_LATE_MARKS: Final = 10_000
@@ -36,6 +34,8 @@ _MARK_TTL: Final = 25 * 3600
 _KEYS_AT_ONCE: Final = 500
 """Keys of one command, which nothing else of Redis can interrupt."""
 _RETRY_AFTER: Final = 1
+_When: TypeAlias = Literal["always", "new", "same"]
+"""When :data:`scripts.WRITE` writes."""
 
 
 class RedisStore:
@@ -56,32 +56,22 @@ class RedisStore:
         slow: float = SLOW,
         complete_after: float = SILENT,
     ) -> None:
-        self._link = Link(
-            redis, PREFIX, time_script, receive=self._receive, returned=self._tell_marks, pause=pause, slow=slow
-        )
+        self._link = Link(redis, time_script, receive=self._receive, returned=self._tell_marks, pause=pause, slow=slow)
         self.problem = self._link.problem
         self._refuses = when_away == "refuse"
         self._clock = clock
         self._local = MemoryStore(clock)
-        self._topics = Topics()
         self._leases: LRUCache[tuple[str, float, int], Lease] = LRUCache(MAX_LEASES)
         self._late_marks: TTLCache[str, float] = TTLCache(MAX_LATE_MARKS, _MARK_TTL, clock)
         self._complete_after = complete_after
         script = redis.register_script
         self._read = script(scripts.READ % time_script)
         self._write = script(scripts.WRITE % time_script)
-        self._mark = script(scripts.MARK % time_script)
-        self._renew = script(scripts.RENEW % time_script)
-        self._remove = script(scripts.REMOVE % time_script)
         self._take = script(scripts.TAKE % time_script)
         self._give_back = script(scripts.GIVE_BACK % time_script)
 
     def __repr__(self) -> str:
         return f"<RedisStore {self._link!r}>"
-
-    @classmethod
-    def from_settings(cls, settings: StoreSettings) -> RedisStore:
-        return cls(make_client(settings), settings.when_away)
 
     @property
     def commands(self) -> int:
@@ -104,7 +94,7 @@ class RedisStore:
         try:
             if self._refuses and time.monotonic() < self._link.other_since + self._complete_after:
                 raise Unavailable
-            is_new = await self._set("marker", key, b"", ttl, once=True)
+            is_new = await self._set("marker", key, b"", ttl, "new")
         except Unavailable:
             if self._refuses:
                 raise StoreUnavailable(
@@ -137,9 +127,9 @@ class RedisStore:
             lease = self._leases[key, rate, burst] = Lease()
         name, micros = _name("permit", key), 1e6 / rate
 
-        async def ask(wanted: int, unused: int) -> tuple[int, float] | None:
+        async def ask(unused: int) -> tuple[int, float] | None:
             async def take() -> tuple[int, float]:
-                taken, owed = await self._take([name], [repr(micros), burst, wanted, SHARE, unused])
+                taken, owed = await self._take([name], [repr(micros), burst, SHARE, unused])
                 return int(taken), int(owed) / 1e6
 
             try:
@@ -147,12 +137,11 @@ class RedisStore:
             except Unavailable:
                 return None
 
-        def local() -> tuple[Permit, int]:
+        def local() -> Permit:
             replicas = self._link.replicas
-            share = max(1, burst // replicas)
-            return self._local.permit(key, rate / replicas, share), share
+            return self._local.permit(key, rate / replicas, max(1, burst // replicas))
 
-        return LeasedPermit(lease, rate, burst, clock=self._clock, ask=ask, local=local)
+        return LeasedPermit(lease, 1 / rate, burst, self._clock, ask, local)
 
     async def get(self, key: str) -> bytes | None:
         try:
@@ -168,25 +157,20 @@ class RedisStore:
         except Unavailable:
             return False
 
-    async def acquire(self, key: str, ttl: float) -> str:
-        token = secrets.token_hex(8)
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
+        own = token or secrets.token_hex(8)
         try:
-            return token if await self._set("lock", key, token.encode(), ttl, once=True) else ""
+            return own if await self._set("lock", key, own.encode(), ttl, "same" if token else "new") else ""
         except Unavailable:
-            return await self._local.acquire(key, ttl)
-
-    async def renew(self, key: str, token: str, ttl: float) -> None:
-        await self._local.renew(key, token, ttl)
-        with suppress(Unavailable):
-            await self._link.ask(lambda: self._renew([_name("lock", key)], [int(ttl * 1e6), token]))
+            return await self._local.acquire(key, ttl, token)
 
     async def release(self, key: str, token: str) -> None:
         await self._local.release(key, token)
         with suppress(Unavailable):  # it ends by itself
-            await self._link.ask(lambda: self._remove([_name("lock", key)], [token]))
+            await self._set("lock", key, token.encode(), 0, "same")
 
     async def publish(self, topic: str, notice: bytes) -> bool:
-        self._topics.deliver(topic, notice)
+        self._local.deliver(topic, notice)
         encoded = topic.encode("utf-8", "surrogatepass")
         try:
             await self._link.publish(len(encoded).to_bytes(4, "big") + encoded + notice)
@@ -195,13 +179,13 @@ class RedisStore:
         return True
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
-        return self._topics.subscribe(topic, receive)
+        return self._local.subscribe(topic, receive)
 
     def _receive(self, message: bytes) -> None:
         """Deliver a notice of another replica. One that is none of ours is dropped."""
         end = 4 + int.from_bytes(message[:4], "big")
         try:
-            self._topics.deliver(message[4:end].decode("utf-8", "surrogatepass"), message[end:])
+            self._local.deliver(message[4:end].decode("utf-8", "surrogatepass"), message[end:])
         except ValueError:
             return
 
@@ -215,10 +199,10 @@ class RedisStore:
         return await self._link.ask(read, patience)
 
     async def _set(
-        self, kind: str, key: str, value: bytes, ttl: float, *, once: bool = False, patience: float = 0
+        self, kind: str, key: str, value: bytes, ttl: float, when: _When = "always", *, patience: float = 0
     ) -> bool:
         async def write() -> bool:
-            return bool(int(await self._write([_name(kind, key)], [int(ttl * 1e6), value, int(once)])))
+            return bool(int(await self._write([_name(kind, key)], [value, when, int(ttl * 1e6)])))
 
         return await self._link.ask(write, patience)
 
@@ -241,7 +225,7 @@ class RedisStore:
             names = [_name("marker", key) for key, _ in some]
             micros = [max(1, int((until - self._clock()) * 1e6)) for _, until in some]
             try:
-                await self._link.ask(partial(self._mark, names, micros))
+                await self._link.ask(partial(self._write, names, [b"", "new", *micros]))
             except Unavailable:
                 return
             for key, _ in some:
@@ -252,9 +236,4 @@ def _name(kind: str, key: str) -> str:
     """Return the name of a key in Redis: its purpose, which has the resource's digest, and a digest of the whole. So
     names are short, and say neither who called nor what was used."""
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return f"{PREFIX}{kind}:{_digest_of_long(purpose_of(key))}:{digest}"
-
-
-def _digest_of_long(purpose: str) -> str:
-    encoded = purpose.encode("utf-8", "surrogatepass")
-    return purpose if len(encoded) <= 100 and purpose.isprintable() else hashlib.sha256(encoded).hexdigest()[:32]
+    return f"{PREFIX}{kind}:{purpose_of(key)}:{digest}"

@@ -24,6 +24,8 @@ from gateway.store.redis_client import CONNECT, RedisProcess, close_client, iden
 from gateway.telemetry.sampling import Sampler
 from gateway.text import excerpt
 
+PREFIX: Final = "jsonrpc-mcp-gateway:"
+"""Beginning of the names of all keys and channels."""
 SLOW: Final = 0.1
 """Seconds after which an answer is too late."""
 BEAT: Final = 1.0
@@ -52,15 +54,14 @@ class Unavailable(Exception):
 
 
 class Link:
-    """Send commands to Redis while it is available. ``prefix`` begins the names of all keys and channels.
-    ``time_script`` is Lua for the time (:data:`scripts.SERVER_TIME`). ``receive`` gets the notices of other replicas.
-    ``returned`` is awaited each time that Redis is found, with whether it is another server than before. ``pause``
-    waits before Redis is tried again. A response after ``slow`` seconds is too late."""
+    """Send commands to Redis while it is available. ``time_script`` is Lua for the time (:data:`scripts.SERVER_TIME`).
+    ``receive`` gets the notices of other replicas. ``returned`` is awaited each time that Redis is found, with whether
+    it is another server than before. ``pause`` waits before Redis is tried again. A response after ``slow`` seconds is
+    too late."""
 
     def __init__(
         self,
         redis: Redis,
-        prefix: str,
         time_script: str,
         *,
         receive: Callable[[bytes], None],
@@ -80,8 +81,8 @@ class Link:
         self.other_since = -math.inf
         """When another server than before was found, which may have lost something, in monotonic seconds."""
         self._server = RedisProcess()
-        self._channel = f"{prefix}notices"
-        self._beat_keys = [f"{prefix}replicas", self._channel]
+        self._channel = f"{PREFIX}notices"
+        self._beat_keys = [f"{PREFIX}replicas", self._channel]
         self._beat_script = redis.register_script(scripts.BEAT % time_script)
         self._receive = receive
         self._returned = returned

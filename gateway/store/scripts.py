@@ -22,6 +22,7 @@ local function current(key)
   return string.sub(value, space + 1)
 end
 local function keep(key, micros, rest)
+  if micros == 0 then return redis.call('DEL', key) end
   local value = string.format('%%.0f', now + micros) .. ' ' .. rest
   redis.call('SET', key, value, 'PX', math.ceil(micros / 1000) + 10000)
 end
@@ -29,66 +30,53 @@ end
 
 READ: Final = f"{_HEAD}return current(KEYS[1])"
 
-# micros, rest, and 1 where a value that is there stays
+# rest, when it is written ("always", "new": where nothing is kept, "same": where it is kept), and micros for each key.
+# Returns how many were written.
 WRITE: Final = f"""{_HEAD}
-if ARGV[3] == '1' and current(KEYS[1]) then return 0 end
-keep(KEYS[1], tonumber(ARGV[1]), ARGV[2])
-return 1
+local rest, when, written = ARGV[1], ARGV[2], 0
+for number, key in ipairs(KEYS) do
+  local there = when ~= 'always' and current(key)
+  if when == 'always' or (when == 'new' and not there) or (when == 'same' and there == rest) then
+    keep(key, tonumber(ARGV[number + 2]), rest)
+    written = written + 1
+  end
+end
+return written
 """
 
-# micros for each key; a value that is there stays
-MARK: Final = f"""{_HEAD}
-for number, key in ipairs(KEYS) do
-  if not current(key) then keep(key, tonumber(ARGV[number]), '') end
+_PERMITS: Final = """
+local now = tonumber(%s)
+local function spent_of(key)
+  local value = redis.pcall('GET', key)
+  return type(value) == 'string' and tonumber(value) or now
+end
+local function spend(key, spent)
+  if spent <= now then return redis.call('DEL', key) end
+  redis.call('SET', key, string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
 end
 """
 
-# micros, rest: a value that is another one, or has ended, stays as it is
-RENEW: Final = f"""{_HEAD}
-if current(KEYS[1]) == ARGV[2] then keep(KEYS[1], tonumber(ARGV[1]), ARGV[2]) end
-"""
-
-# rest
-REMOVE: Final = f"""{_HEAD}
-if current(KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('DEL', KEYS[1])
-"""
-
-# The generic cell rate algorithm. Micros for one permit, the burst, how many permits are wanted, which part of those
-# that are free may be taken, at most of the burst, and how many are given back first. Returns how many were taken, and
-# the micros until the burst is whole.
-TAKE: Final = """
-local now = tonumber(%s)
-local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
-local wanted, share = tonumber(ARGV[3]), tonumber(ARGV[4])
+# The generic cell rate algorithm. Micros for one permit, the burst, which part of the permits that are free may be
+# taken, at most of the burst, and how many are given back first. Returns how many were taken, and the micros until the
+# burst is whole.
+TAKE: Final = f"""{_PERMITS}
+local interval, burst, share = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local span = burst * interval
-local value = redis.pcall('GET', KEYS[1])
-local kept = type(value) == 'string' and tonumber(value) or now
-local spent = math.max(math.min(kept, now + span) - tonumber(ARGV[5]) * interval, now)
+local kept = spent_of(KEYS[1])
+local spent = math.max(math.min(kept, now + span) - tonumber(ARGV[4]) * interval, now)
 local free = math.floor((now + span - spent + 1) / interval)
 local taken = 0
-if free >= wanted then
-  taken = math.max(wanted, math.min(math.floor(burst / share), math.ceil(free / share)))
+if free >= 1 then
+  taken = math.max(1, math.min(math.floor(burst / share), math.ceil(free / share)))
   spent = spent + taken * interval
 end
-if spent > now and spent ~= kept then
-  redis.call('SET', KEYS[1], string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
-end
-return {taken, math.ceil(spent - now)}
+if spent ~= kept then spend(KEYS[1], spent) end
+return {{taken, math.ceil(spent - now)}}
 """
 
 # Permits that were not used, as micros for each key
-GIVE_BACK: Final = """
-local now = tonumber(%s)
-for number, key in ipairs(KEYS) do
-  local value = redis.pcall('GET', key)
-  local spent = (type(value) == 'string' and tonumber(value) or now) - tonumber(ARGV[number])
-  if spent > now then
-    redis.call('SET', key, string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
-  else
-    redis.call('DEL', key)
-  end
-end
+GIVE_BACK: Final = f"""{_PERMITS}
+for number, key in ipairs(KEYS) do spend(key, spent_of(key) - tonumber(ARGV[number])) end
 """
 
 # A replica says that it is there: its name, and the micros after which one that is silent is gone. The notice to itself

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from gateway.discovery.views import CONFIRMED_AFTER, DENIED_TTL
+from gateway.discovery.refreshing import CONFIRMED_AFTER
+from gateway.discovery.views import DENIED_TTL
 from gateway.errors import AuthUnavailable, CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.model import SHARED
 from tests.authorization.world import ANN, ANN_LATER, BOB, MAX_STALE, TTL, World, a_world, caller, down, refusal

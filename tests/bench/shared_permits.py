@@ -7,7 +7,8 @@ import time
 from contextlib import AsyncExitStack
 
 from gateway.settings.store import StoreSettings
-from gateway.store.redis import RedisStore
+from gateway.store import ServerStore
+from gateway.store.choice import make_store
 from tests.redis_server import RedisServer
 
 _KEYS = 400
@@ -57,15 +58,15 @@ async def _excess() -> list[float]:
     return figures
 
 
-async def _opened(server: RedisServer) -> RedisStore:
-    store = RedisStore.from_settings(StoreSettings(url=server.url))
+async def _opened(server: RedisServer) -> ServerStore:
+    store = make_store(StoreSettings(url=server.url))
     await store.open()
     if store.problem.cause:
         raise ValueError(f"Redis is unavailable: {store.problem.cause}")
     return store
 
 
-async def _take_all(store: RedisStore, key: str) -> int:
+async def _take_all(store: ServerStore, key: str) -> int:
     permit, count = store.permit(key, _RATE, _BURST), 0
     while not await permit.take():
         count += 1

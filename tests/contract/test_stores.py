@@ -155,7 +155,7 @@ async def test_a_lock_lasts_as_long_as_its_holder_renews_it(store: Store, other:
     held = await store.acquire("k", 3)
     for _ in range(10):
         clock.now += 2
-        await store.renew("k", held, 3)
+        assert await store.acquire("k", 3, held) == held
         assert await other.acquire("k", 3) == ""
     clock.now += 3.1
     assert await other.acquire("k", 3)
@@ -164,17 +164,20 @@ async def test_a_lock_lasts_as_long_as_its_holder_renews_it(store: Store, other:
 async def test_a_lock_that_is_lost_or_released_is_not_renewed(store: Store, other: Store, clock: ManualClock) -> None:
     lost = await store.acquire("k", 3)
     clock.now += 3.1
-    await store.renew("k", lost, 60)
+    assert await store.acquire("k", 60, lost) == ""
     held = await other.acquire("k", 3)
     assert held
     clock.now += 2
-    await store.renew("k", lost, 60)
+    assert await store.acquire("k", 60, lost) == ""
+    await store.release("k", lost)
+    await store.release("k", "")
+    assert await store.acquire("k", 3) == ""
     clock.now += 1.1
     held = await other.acquire("k", 3)
     assert held
     await other.release("k", held)
-    await other.renew("k", held, 60)
-    await store.renew("k", "", 60)
+    assert await other.acquire("k", 60, held) == ""
+    await store.release("k", "")
     assert await store.acquire("k", 3)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from gateway.config.source import load_settings
 from gateway.signing import SigningKeys, read_secrets
 from gateway.store import ResourceStore
-from gateway.store.redis import RedisStore
+from gateway.store.choice import make_store
 from tests.deploy.killed import SERVED
 from tests.deploy.kubelet import Pod
 from tests.deploy.load import Load
@@ -101,7 +101,7 @@ async def _make_unknown(it: World, *images: Image) -> int:
     keys = read_secrets(settings.server.secret_file), (b"a secret that no replica has",)
     mounts = [service.mount_id for service in settings.by_mount.values()]
     places = {pair for image in images for pair in zip(mounts, await _listing_keys(pod, image), strict=True)}
-    redis = RedisStore.from_settings(settings.store)
+    redis = make_store(settings.store)
     await redis.open()
     try:
         for number, (mount, key) in enumerate(sorted(places)):

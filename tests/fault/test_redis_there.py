@@ -106,7 +106,7 @@ async def test_what_another_version_keeps_in_a_form_of_its_own_is_a_miss_and_no_
             return [
                 await store.get("listing:k"),
                 await store.put("listing:k", b"document", 60),
-                await store.permit("k", 1, 20).take(2),
+                await store.permit("k", 1, 20).take(),
                 await other.has("dpop:k"),
                 bool(await store.acquire("lock:k", 60)),
             ]

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.auth.access import Access
 from gateway.catalog.build import Builder
-from gateway.catalog.diff import ChangedTool, compare_catalogs, read_snapshots, snapshots_of
+from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
 from gateway.catalog.pins import PinError, write_pins
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Listing, Method, NameStyle, Parameter, Structure, Tool
@@ -39,7 +39,7 @@ async def changes(before: Method, after: Method, **knobs: Any) -> tuple[str, ...
     found = compare_catalogs(snapshots_of(await tools(before), LLM), snapshots_of(await tools(after, **knobs), LLM))
     assert not found.added
     assert not found.removed
-    return tuple(line for change in found.changed for line in change.differences)
+    return tuple(line for _, lines in found.changed for line in lines)
 
 
 CHANGES = {
@@ -129,7 +129,7 @@ async def test_tools_come_and_go_and_a_renamed_one_is_the_same() -> None:
     found = compare_catalogs(before, after)
     assert [look.name for look in found.added] == ["d"]
     assert [look.name for look in found.removed] == ["a"]
-    assert found.changed == (ChangedTool("c", ('name: "c" → "see"',)),)
+    assert found.changed == (("c", ('name: "c" → "see"',)),)
     assert found
     assert not compare_catalogs(before, before)
 
@@ -137,7 +137,7 @@ async def test_tools_come_and_go_and_a_renamed_one_is_the_same() -> None:
 async def test_a_name_for_llm_apis_is_another_name() -> None:
     listed = await tools(method("a.b"))
     found = compare_catalogs(snapshots_of(listed, MCP), snapshots_of(listed, LLM))
-    assert found.changed == (ChangedTool("a.b", ('name: "a.b" → "a_b"',)),)
+    assert found.changed == (("a.b", ('name: "a.b" → "a_b"',)),)
 
 
 # --- files ----------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ async def test_a_saved_listing_equals_the_tools_it_was_made_of(projector: Any) -
     changed = compare_catalogs(
         looks, snapshots_of(await tools(BEFORE[0], method("c", description="", parameters=TWO[:1])), LLM)
     )
-    assert changed.changed == (ChangedTool("c", ("argument limit: gone",)),)
+    assert changed.changed == (("c", ("argument limit: gone",)),)
 
 
 async def test_tools_saved_under_the_other_names_are_the_same_tools_with_other_names() -> None:
@@ -173,7 +173,7 @@ async def test_tools_saved_under_the_other_names_are_the_same_tools_with_other_n
         looks = read_snapshots(json.dumps({"tools": [projector.project(tool) for tool in listed]}).encode(), "file")
         assert looks is not None
         found = compare_catalogs(looks, snapshots_of(listed, after))
-        assert [change.differences for change in found.changed] == [(f"name: {told}",)]
+        assert [lines for _, lines in found.changed] == [(f"name: {told}",)]
         assert not found.added
         assert not found.removed
 
@@ -185,7 +185,7 @@ async def test_what_rest_showed_equals_the_tools_whatever_models_are_shown() -> 
     for naming in NameStyle:
         assert not compare_catalogs(looks, snapshots_of(listed, naming))
     renamed = await tools(*BEFORE, tools={"a.b": {"name": "x"}})
-    assert compare_catalogs(looks, snapshots_of(renamed, LLM)).changed == (ChangedTool("a.b", ('name: "a.b" → "x"',)),)
+    assert compare_catalogs(looks, snapshots_of(renamed, LLM)).changed == (("a.b", ('name: "a.b" → "x"',)),)
 
 
 async def test_a_pin_file_equals_the_tools_it_was_made_of_under_either_names(tmp_path: Any) -> None:
@@ -198,12 +198,12 @@ async def test_a_pin_file_equals_the_tools_it_was_made_of_under_either_names(tmp
     other = method("c", description="", parameters=(TWO[0], Parameter("limit", STRING)))
     changed = compare_catalogs(looks, snapshots_of(await tools(BEFORE[0], other), LLM))
     details = ('argument limit: type "number" → "string"', "argument limit: maximum 50 → absent")
-    assert changed.changed == (ChangedTool("c", details),)
+    assert changed.changed == (("c", details),)
     entries = json.loads((tmp_path / "pins.json").read_bytes())["tools"]
     earlier = {name: {**entry, "schemas": {}} for name, entry in entries.items()}
     looks = read_snapshots(json.dumps({"tools": earlier}).encode(), "file") or []
     changed = compare_catalogs(looks, snapshots_of(await tools(BEFORE[0], other), LLM))
-    assert changed.changed == (ChangedTool("c", ("input schema",)),), "a digest has no details"
+    assert changed.changed == (("c", ("input schema",)),), "a digest has no details"
 
 
 @each("raw", [b"backend: {url: x}", b"{}", b"[]", b'{"tools": 5}', b"\xff"])
@@ -222,6 +222,4 @@ async def test_another_order_of_positions_is_told_against_a_pin_file(tmp_path: A
     write_pins(tmp_path / "pins.json", await tools(method(structure=Structure.BY_POSITION)))
     before = read_snapshots((tmp_path / "pins.json").read_bytes(), "pins.json") or []
     after = snapshots_of(await tools(method(structure=Structure.BY_POSITION, parameters=TWO[::-1])), MCP)
-    assert compare_catalogs(before, after).changed == (
-        ChangedTool("m", ("order of arguments: query, limit → limit, query",)),
-    )
+    assert compare_catalogs(before, after).changed == (("m", ("order of arguments: query, limit → limit, query",)),)

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.discovery.discovery import PATIENCE
-from gateway.discovery.refreshing import EMPTY_TTL
-from gateway.discovery.views import CONFIRMED_AFTER
+from gateway.discovery.refreshing import CONFIRMED_AFTER, EMPTY_TTL
 from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, Listing, SourceAnswer, View

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gateway.discovery.views import CONFIRMED_AFTER, DENIED_TTL, MAX_TOOLS, RETRY_AFTER
+from gateway.discovery.refreshing import CONFIRMED_AFTER, RETRY_AFTER
+from gateway.discovery.views import DENIED_TTL, MAX_TOOLS
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, SourceAnswer, Tool, View

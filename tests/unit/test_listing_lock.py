@@ -9,13 +9,23 @@ import asyncio
 
 import pytest
 
+from gateway.catalog.build import Builder
 from gateway.config.source import load_settings
+from gateway.discovery.discovery import Discovery
 from gateway.discovery.shared_listing import SharedListing
-from gateway.model import Caller, Listing
+from gateway.model import Caller, Catalog, Listing, Method
+from gateway.schema.validation import ValidatorCache
+from gateway.settings import CatalogSettings, Params, ServiceSettings
 from gateway.store.memory import MemoryStore
 from tests.virtual_time import at, virtually
+from tests.waiting import until
 
 KNOBS = ("backend.url=http://127.0.0.1:1/jsonrpc", "backend.listing.timeout=5m", "auth.mode=off")
+
+
+def settings() -> ServiceSettings:
+    (settings,) = load_settings(None, KNOBS, {}).by_mount.values()
+    return settings
 
 
 class Shared(MemoryStore):
@@ -28,11 +38,11 @@ class Shared(MemoryStore):
         self.moves = asyncio.Event()
         self.moves.set()
         if of is not None:
-            self._locks, self._topics = of._locks, of._topics
+            self._locks, self._subscribers, self._documents = of._locks, of._subscribers, of._documents
 
-    async def renew(self, key: str, token: str, ttl: float) -> None:
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
         await self.moves.wait()
-        await super().renew(key, token, ttl)
+        return await super().acquire(key, ttl, token)
 
     async def release(self, key: str, token: str) -> None:
         await self.moves.wait()
@@ -52,8 +62,7 @@ class Service:
         return Listing("openrpc", (), digest="none")
 
     def listed_by(self, store: Shared) -> asyncio.Task[Listing]:
-        (settings,) = load_settings(None, KNOBS, {}).by_mount.values()
-        return asyncio.create_task(SharedListing(self.listing, store, settings).fetch_listing(Caller()))
+        return asyncio.create_task(SharedListing(self.listing, store, settings()).fetch_listing(Caller()))
 
 
 @pytest.mark.parametrize("death", [20.0, 20.4, 20.9])
@@ -98,3 +107,43 @@ def test_who_stood_still_for_two_seconds_keeps_the_lock_and_for_four_seconds_los
         assert [(await one).digest for one in (first, other)] == ["none", "none"]
 
     run()
+
+
+class Replica:
+    """Lists one tool, and builds catalogs once it ``may_build``."""
+
+    def __init__(self, tool: str, store: Shared) -> None:
+        self.may_build, self.building = asyncio.Event(), False
+        self.listing = SharedListing(self._list, store, settings())
+        self.discovery = Discovery(self.listing.fetch_listing, self, CatalogSettings())  # type: ignore[arg-type]
+        self.listing.follow(self.discovery)
+        self._tool = tool
+
+    async def _list(self, _: Caller) -> Listing:
+        return Listing("openrpc", (Method(self._tool, "openrpc"),), digest=self._tool)
+
+    async def build_catalog(self, listing: Listing, settings: CatalogSettings) -> Catalog:
+        self.building = True
+        await self.may_build.wait()
+        return await Builder(Params(), ValidatorCache()).build_catalog(listing, settings)
+
+    def shows(self, tool: str) -> bool:
+        catalog = self.discovery.current()
+        return catalog is not None and catalog.names == (tool,)
+
+
+async def test_a_replica_that_builds_a_catalog_hears_that_another_one_listed_meanwhile() -> None:
+    store = Shared()
+    slow, other = Replica("first", store), Replica("last", Shared(store))
+    refresh = asyncio.create_task(slow.discovery.refresh())
+    await until(lambda: slow.building)
+    other.may_build.set()
+    other.listing.ask_backend()
+    await other.discovery.refresh()
+    assert other.shows("last")
+    slow.may_build.set()
+    await refresh
+    await until(lambda: slow.shows("last"))
+    for replica in (slow, other):
+        replica.listing.close()
+        await replica.discovery.close()

@@ -199,7 +199,7 @@ async def test_who_leaves_while_others_are_being_woken_is_no_trouble() -> None:
         listener.leave()
     await at(2)
     assert all(listener.changed_at == [1] for listener in listeners[:150])
-    assert len(changes) == 150
+    assert not any(listener.changed_at for listener in listeners[150:])
 
 
 @virtually
@@ -282,17 +282,6 @@ async def test_another_heartbeat_holds_at_once_for_streams_that_are_open() -> No
     changes.follow(discovery(), INTERVAL, 1, MemoryStore())
     await at(11.5)
     assert listener.heard == [(11, StreamEvent.TICK)]
-
-
-@virtually
-async def test_the_repr_says_how_many_streams_are_open_and_what_is_due() -> None:
-    changes = hub()
-    changes.subscribe(SHARED)
-    changes.notify(SHARED)
-    changes.notify(SHARED)
-    assert repr(changes) == "<Subscriptions 1 streams, 1 notices due, of <Discovery 0 views, shared: None>>"
-    changes.close()
-    assert repr(changes).startswith("<Subscriptions closed, 1 streams")
 
 
 def lines_run(work: Callable[[], None]) -> int:
