@@ -10,17 +10,9 @@ from pydantic import JsonValue, PlainSerializer, PlainValidator, Secret, WithJso
 
 from gateway.settings.knobs import Document, checked, knob, texts_in
 
-
-class _Environment(JSONPathEnvironment):
-    """Leave out ``match`` and ``search``: they backtrack, and a stranger chooses the text."""
-
-    def setup_function_extensions(self) -> None:
-        super().setup_function_extensions()
-        for function in ("match", "search"):
-            del self.function_extensions[function]
-
-
-_ENVIRONMENT = _Environment()
+_ENVIRONMENT = JSONPathEnvironment()
+for _function in ("match", "search"):  # they backtrack, and a stranger chooses the text
+    del _ENVIRONMENT.function_extensions[_function]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
+"""Form of the names that operators give: of services, groups, and values of a login."""
+
 
 def knob(default: Any, help: str, **bounds: Any) -> Any:
     """Return a pydantic field. A callable ``default`` is called for the default value."""
