@@ -4,6 +4,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
@@ -138,6 +139,20 @@ def checked(is_good: Callable[[Any], object], fault: str) -> AfterValidator:
         if not is_good(value):
             raise ValueError(fault)
         return value
+
+    return AfterValidator(check)
+
+
+def all_checked(is_good: Callable[[str], object], fault: str) -> AfterValidator:
+    """Return a validator for several texts. It names the first that is not good, or that ``is_good`` cannot read."""
+
+    def check(texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            with suppress(ValueError):
+                if is_good(text):
+                    continue
+            raise ValueError(f"{text} {fault}")
+        return texts
 
     return AfterValidator(check)
 
