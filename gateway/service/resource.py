@@ -203,7 +203,7 @@ class Resource:
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
         metadata = (
             build_resource_metadata(settings, scopes, SERVER_NAME, issuers)
-            if settings.auth.traits.needs_metadata
+            if settings.auth.traits.has_issuers
             else None
         )
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None

@@ -147,21 +147,19 @@ class ApiKeys(Section):
 @dataclass(frozen=True, slots=True)
 class AuthMode:
     """Hold what a mode means to other parts, none of which asks for a mode by its name. ``authenticates``: callers can
-    be told apart. ``has_issuers``: the configured issuers are asked. ``issuer_tokens``: callers show an issuer's token
-    for this resource, which the service may be sent; nothing else of theirs ever is. ``needs_metadata``: clients
-    learn from the resource's metadata where to get a token (RFC 9728). ``has_keys``: callers may show an API key."""
+    be told apart. ``has_issuers``: callers show a token that one of the issuers made for this resource. The service may
+    be sent it, and nothing else of theirs ever; clients learn from the resource's metadata where to get one (RFC 9728).
+    ``has_keys``: callers may show an API key."""
 
     authenticates: bool
     has_issuers: bool
-    issuer_tokens: bool
-    needs_metadata: bool
     has_keys: bool
 
 
 AUTH_MODES: Final = {
-    "jwt": AuthMode(authenticates=True, has_issuers=True, issuer_tokens=True, needs_metadata=True, has_keys=True),
-    "keys": AuthMode(authenticates=True, has_issuers=False, issuer_tokens=False, needs_metadata=False, has_keys=True),
-    "off": AuthMode(authenticates=False, has_issuers=False, issuer_tokens=False, needs_metadata=False, has_keys=False),
+    "jwt": AuthMode(authenticates=True, has_issuers=True, has_keys=True),
+    "keys": AuthMode(authenticates=True, has_issuers=False, has_keys=True),
+    "off": AuthMode(authenticates=False, has_issuers=False, has_keys=False),
 }
 """Every mode of ``auth.mode``."""
 

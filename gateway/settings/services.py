@@ -79,7 +79,7 @@ class ResourceSettings:
     def mount_id(self) -> str:
         """Return what binds signed texts and keys of the store to this resource: its identifier. Without metadata and
         public_url, replicas may listen on different ports, so it is the name and the URLs of the backends."""
-        if self.auth.traits.needs_metadata or self.server.public_url:
+        if self.auth.traits.has_issuers or self.server.public_url:
             return self.resource
         return " ".join((self.name, *(service.backend.url for service in self.services))).lstrip()
 
