@@ -57,7 +57,7 @@ class IssuerKeys:
         self.first_attempt_over = asyncio.Event()
         """Set once the keys were fetched for the first time, or could not be."""
         self.problem = Problem()
-        self._outbound = outbound
+        self.outbound = outbound
         self._clock = clock
         self._metadata: IssuerMetadata | None = None
         self._keys: KeySet | None = None
@@ -181,7 +181,7 @@ class IssuerKeys:
 
     async def _get_document(self, url: str) -> Answer:
         try:
-            answer = await self._outbound.request("GET", url, b"", HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
+            answer = await self.outbound.request("GET", url, b"", HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
         except OutboundError as error:
             raise FetchFailed(f"{url}: {error}") from None
         if answer.status != 200:

@@ -8,8 +8,8 @@ from typing import Any, Final
 import structlog
 from cachetools import TLRUCache
 
+from gateway.auth.issuers import OAuthClient
 from gateway.auth.jwks import FetchFailed
-from gateway.auth.oauth_client import OAuthClient
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Transport
 from gateway.concurrency.single_flight import SingleFlight

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.auth.api_keys import KeyRing, WithKeys
+from gateway.auth.api_keys import KeyRing
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.claims import IssuerPolicy, issuer_policy
 from gateway.auth.dpop import ProofChecker
@@ -73,7 +73,7 @@ class ServiceAuth:
         self.issuers: Issuers = before.issuers.shared() if before else Issuers(auth.active_issuers, endpoint)
         self.policies: tuple[IssuerPolicy, ...] = _policies(settings, self.issuers)
         self.api_keys = api_keys
-        self.verifier: Verifier = WithKeys(self.api_keys, self.issuers.verifier(self.policies))
+        self.verifier: Verifier = self.issuers.verifier(self.policies, api_keys)
         self.authenticator: Authenticator | None = None
         if before is not None and (before.policies, before.api_keys) == (self.policies, self.api_keys):
             self.authenticator = before.authenticator

@@ -11,7 +11,6 @@ from typing import Final
 
 from gateway import __version__
 from gateway.auth.access import Access
-from gateway.auth.api_keys import KeyRing
 from gateway.auth.compact import InvalidToken
 from gateway.auth.metadata import build_resource_metadata
 from gateway.catalog.pages import PageCache
@@ -72,7 +71,7 @@ class Resource:
             settings.auth, settings.resource, per_caller=lists_per_caller(settings), own_languages=languages
         )
         self.access.tool_scopes = self._tool_scopes
-        api_keys = KeyRing(self.files.keys, settings.auth.scopes.implies, self._inherited.api_keys)
+        api_keys = context.inherited.api_keys.successor(self.files.keys, settings.auth.scopes.implies)
         self.auth = ServiceAuth(settings, api_keys, self._store, self._inherited.auth)
         self.listings = Budget(self._store, "discovery", settings.limits.discovery)
         self.call_notices = running.CallNotices(self.mount.calls, self.mount.elicitations, self._store)
