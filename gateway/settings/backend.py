@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
@@ -20,9 +20,6 @@ from gateway.settings.sending import (
     names_in,
 )
 from gateway.units import Duration, Size
-
-AnyCredentials = TypeVar("AnyCredentials", bound=Section)
-
 
 _SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -69,7 +66,7 @@ class Params(Section):
     )
 
 
-def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
+def checked_mode(section: Any, info: ValidationInfo) -> Any:
     """Return the section if it fits its mode. ``context`` yields the faults: settings may not import the modes."""
     if info.context is not None and (faults := [*info.context(section)]):
         raise ValueError("; ".join(faults))
