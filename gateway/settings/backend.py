@@ -116,7 +116,7 @@ class Credentials(ClientSecret):
         """Yield a fault for each template that uses a name without a value."""
         known = {name for name in GIVEN if getattr(self, name) is not None}
         if self.login is not None:
-            missing = sorted({*names_in([*self.login.secrets()])} - known)
+            missing = sorted({*names_in(self.login.params)} - known)
             if missing:
                 yield f"login.params uses {{{missing[0]}}}, but {missing[0]} is not set"
                 return

@@ -1,6 +1,5 @@
 """Define the knobs of a custom listing: where to ask, and which paths select what in the answer."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Any
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathNameError, JSONPathQuery
 from pydantic import JsonValue, PlainSerializer, PlainValidator, Secret, WithJsonSchema
 
-from gateway.settings.knobs import Document, checked, knob, texts_in
+from gateway.settings.knobs import Document, checked, knob
 
 _ENVIRONMENT = JSONPathEnvironment()
 for _function in ("match", "search"):  # they backtrack, and a stranger chooses the text
@@ -118,10 +117,6 @@ class CustomListing(Document):
         None, "In an entry, one JSON Schema of all arguments. Where it selects nothing, parameters counts."
     )
     result: JsonPath | None = knob(None, "In an entry, the JSON Schema of the result, or a word for its type.")
-
-    def secrets(self) -> Iterator[str]:
-        """Yield the texts in ``params``, which may hold a token."""
-        return texts_in(None if self.params is None else self.params.get_secret_value())
 
     def conflict(self) -> str:
         if self.params is not None and self.method is None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Secret, model_validator
 
 NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
 """Form of the names that operators give: of services, groups, and values of a login."""
@@ -158,7 +158,9 @@ def all_checked(is_good: Callable[[str], object], fault: str) -> AfterValidator:
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Yield every text in a JSON value, except member names."""
+    """Yield every text in a JSON value, secret or not, except member names."""
+    if isinstance(value, Secret):
+        value = value.get_secret_value()
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):

@@ -174,10 +174,6 @@ class Login(Document):
     @field_validator("params")
     @classmethod
     def _check_params(cls, params: Secret[JsonValue] | None) -> Secret[JsonValue] | None:
-        if unknown := sorted({*names_in(params and params.get_secret_value())} - {*GIVEN}):
+        if unknown := sorted({*names_in(params)} - {*GIVEN}):
             raise ValueError(f"{{{unknown[0]}}} is not {{user}} or {{password}}")
         return params
-
-    def secrets(self) -> Iterator[str]:
-        """Yield the texts in ``params``, which may be a password."""
-        return texts_in(None if self.params is None else self.params.get_secret_value())
