@@ -112,7 +112,7 @@ class IntrospectionVerifier:
             raise FetchFailed("its metadata have no introspection_endpoint; set auth.issuers.metadata")
         return found
 
-    def has_made(self, raw: str) -> bool:
+    def is_issuer_of(self, raw: str) -> bool:
         """Return whether a JWT names this issuer. Raises :class:`InvalidToken`."""
         return bool(compact.parse_compact(raw).claims.get("iss") == self.policy.issuer.issuer)
 
@@ -191,7 +191,7 @@ class TokenVerifier:
         if not compact.has_jwt_form(raw):
             if len(raw) > compact.MAX_BYTES:
                 raise InvalidToken("longer than 8 KiB")
-        elif self.introspection is None or not self.introspection.has_made(raw):
+        elif self.introspection is None or not self.introspection.is_issuer_of(raw):
             verifier = self.signature
         if verifier is None:
             raise InvalidToken("not the kind of token that is accepted here")
