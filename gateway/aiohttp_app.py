@@ -73,7 +73,7 @@ def _check(settings: Settings, prefix: str) -> None:
     if prefix and not (prefix.startswith("/") and url.endswith(prefix)):
         example = f"{url or 'https://gw.example.com'}/{prefix.removeprefix('/')}"
         faults.append(f"server.public_url: must end in {prefix}, where the application is mounted: set it to {example}")
-    if not url and any(one.auth.traits.needs_metadata for one in settings.resources):
+    if not url and any(one.auth.traits.has_issuers for one in settings.resources):
         faults.append("server.public_url: is required, because the port is aiohttp's, not server.port")
     if settings.server.workers > 1:
         faults.append("server.workers: must be 1 within aiohttp; instead, start several processes behind a proxy")

@@ -150,11 +150,6 @@ class AuditUnavailable(Refused, code=503, status=503, slug="audit_unavailable"):
     """Raised where ``telemetry.audit.required`` is set and the audit cannot be written: the call was not sent. A client
     should repeat it after ``Retry-After``; the operator has to make room, or give back the right to write."""
 
-    def __init__(self, retry_after: int) -> None:
-        super().__init__(
-            "This call cannot be recorded now, so it was not sent. Try again later", retry_after=retry_after
-        )
-
 
 class MalformedHttp(Refused, code=400, status=400, slug="malformed_http"):
     """Raised where the request is not valid HTTP (RFC 9112), or its framing is ambiguous (request smuggling). A client
@@ -241,22 +236,11 @@ class ServiceError:
 
 
 class ToolFault(GatewayError, slug="execution_error"):
-    """Hold the failure of a tool call that was understood.
+    """Hold the failure of a tool call that was understood. ``service_error`` is the service's own error, kept with
+    ``backend.errors: passed`` alone. Only ``/jsonrpc`` and the tools' own paths show it: MCP reserves the codes that
+    most services use."""
 
-    ``service_error`` is the service's own error, kept with ``backend.errors: passed`` alone. Only ``/jsonrpc`` and the
-    tools' own paths show it: MCP reserves the codes that most services use.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        data: object = None,
-        retry_after: int | None = None,
-        service_error: ServiceError | None = None,
-    ) -> None:
-        super().__init__(message, data=data, retry_after=retry_after)
-        self.service_error = service_error
+    service_error: ServiceError | None = None
 
 
 class InvalidArguments(ToolFault, code=-32602, status=400, slug="invalid_arguments"):

@@ -137,8 +137,8 @@ async def _take(rate: Rate, permit: Permit) -> Quota:
     return Quota(rate, left, full_in, wait, headers)
 
 
-class ConcurrencyLimit:
-    """Count the calls that each caller has under way at one mount, at most ``most`` for each."""
+class _CallerCounts:
+    """Count what each caller has under way at one mount, at most ``most`` for each."""
 
     def __init__(self) -> None:
         self.most: float = inf
@@ -146,8 +146,20 @@ class ConcurrencyLimit:
 
     @property
     def total(self) -> int:
-        """Return how many calls are under way, of all callers."""
+        """Return how much is under way, of all callers."""
         return sum(self._held.values())
+
+    def end(self, key: str) -> None:
+        """Count one less of the caller with this key."""
+        left = self._held[key] - 1
+        if left:
+            self._held[key] = left
+        else:
+            del self._held[key]
+
+
+class ConcurrencyLimit(_CallerCounts):
+    """Count the calls of each caller."""
 
     @property
     def full(self) -> int:
@@ -155,7 +167,7 @@ class ConcurrencyLimit:
         return sum(held >= self.most for held in self._held.values())
 
     def begin_call(self, caller: Caller) -> str:
-        """Count a call that begins. Return the key for :meth:`end_call`. Raise :class:`CallLimited` where the caller
+        """Count a call that begins. Return the key for :meth:`end`. Raise :class:`CallLimited` where the caller
         has ``most`` under way. A context manager would take twice as long, and each call comes through here."""
         key = caller.key
         held = self._held.get(key, 0)
@@ -169,26 +181,13 @@ class ConcurrencyLimit:
         self._held[key] = held + 1
         return key
 
-    def end_call(self, key: str) -> None:
-        """Count a call no more."""
-        _count_less(self._held, key)
 
-
-class StreamLimit:
-    """Count the open streams of each caller at one mount, at most ``most`` for each."""
-
-    def __init__(self) -> None:
-        self.most = 0
-        self._open: dict[str, int] = {}
-
-    @property
-    def total(self) -> int:
-        """Return how many streams are open, of all callers."""
-        return sum(self._open.values())
+class StreamLimit(_CallerCounts):
+    """Count the open streams of each caller."""
 
     def has_room(self, caller: Caller) -> bool:
         """Return whether the caller may open another stream."""
-        return self._open.get(caller.key, 0) < self.most
+        return self._held.get(caller.key, 0) < self.most
 
     def check(self, caller: Caller) -> None:
         """Raise :class:`RateLimited` where the caller has ``most`` streams open."""
@@ -200,19 +199,11 @@ class StreamLimit:
     def hold_stream(self, caller: Caller) -> Iterator[None]:
         """Count a stream while it is open, which a ``with`` block is."""
         key = caller.key
-        self._open[key] = self._open.get(key, 0) + 1
+        self._held[key] = self._held.get(key, 0) + 1
         try:
             yield
         finally:
-            _count_less(self._open, key)
-
-
-def _count_less(counts: dict[str, int], key: str) -> None:
-    left = counts[key] - 1
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]
+            self.end(key)
 
 
 def _key(name: str, by_token: bool, *whose: str) -> str:

@@ -8,15 +8,10 @@ from functools import lru_cache
 @lru_cache(4096)
 def network_of(address: str) -> str:
     """Return the network of one caller: an IPv4 address, or an IPv6 /64, whose addresses one caller can all use."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
+    parsed = _parsed(address)
     if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped:
-            return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)
+    return address if parsed is None else str(parsed)
 
 
 class AddressReader:
@@ -31,9 +26,7 @@ class AddressReader:
             return peer
         hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
         for hop in reversed(hops):
-            try:
-                ipaddress.ip_address(hop)
-            except ValueError:
+            if _parsed(hop) is None:
                 return peer  # a client may have written this and all to its left
             if not self.trusts(hop):
                 return hop
@@ -42,10 +35,14 @@ class AddressReader:
 
     def trusts(self, address: str) -> bool:
         """Return whether an address is a trusted proxy's."""
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
-            parsed = parsed.ipv4_mapped
-        return any(parsed in network for network in self.trusted if network.version == parsed.version)
+        parsed = _parsed(address)
+        return parsed is not None and any(parsed in network for network in self.trusted)
+
+
+def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an address, of an IPv4 address in an IPv6 one the former; None for what is no address."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return None
+    return getattr(parsed, "ipv4_mapped", None) or parsed

@@ -12,6 +12,7 @@ import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -110,10 +111,8 @@ class Seal:
             return None
         nonce, rest = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         for cipher in self._ciphers:
-            try:
+            with suppress(InvalidTag):
                 return cipher.decrypt(nonce, rest, place.encode("utf-8", "surrogatepass"))
-            except InvalidTag:
-                continue
         return None
 
 

@@ -41,10 +41,10 @@ def format_size(size: int) -> str:
 
 
 def _format(amount: float, units: dict[str, Any]) -> str:
-    for unit, factor in sorted(units.items(), key=lambda item: -item[1]):
+    for unit, factor in reversed(units.items()):  # the largest first
         if amount >= factor and (amount / factor) % 1 == 0:
             return f"{amount / factor:.0f}{unit}"
-    smallest = min(units, key=lambda unit: units[unit])
+    smallest = next(iter(units))
     return f"{amount / units[smallest]:g}{smallest}"
 
 

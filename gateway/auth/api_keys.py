@@ -10,12 +10,13 @@ import string
 import time
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from gateway.auth.claims import scope_closure
 from gateway.auth.compact import InvalidToken
-from gateway.auth.verifier import VerifiedToken, Verifier
+from gateway.auth.verifier import VerifiedToken
 from gateway.model import Principal
 from gateway.settings.auth import ApiKey
 
@@ -45,34 +46,26 @@ def digest_of(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
+@dataclass(frozen=True)
 class KeyRing:
-    """Verify keys. Two rings are equal if they accept the same keys for the same scopes. ``before`` is that of a
-    predecessor: a key that both have keeps its principal."""
+    """Verify keys, by their digests. Two rings are equal if they accept the same keys for the same scopes."""
 
-    def __init__(
-        self,
-        keys: Iterable[ApiKey] = (),
-        implies: Mapping[str, Iterable[str]] | None = None,
-        before: "KeyRing | None" = None,
-    ) -> None:
-        closed = scope_closure(implies or {})
-        made = (_principal_of(key, closed) for key in keys)
-        known = before._principals if before else {}
-        self._principals: dict[str, Principal] = {
-            digest: known[digest] if known.get(digest) == principal else principal for digest, principal in made
-        }
+    principals: Mapping[str, Principal] = field(default_factory=dict)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyRing) and self._principals == other._principals
-
-    __hash__ = None  # type: ignore[assignment]
+    def successor(self, keys: Iterable[ApiKey], implies: Mapping[str, Iterable[str]]) -> "KeyRing":
+        """Return the ring of these keys. A key that both have keeps its principal."""
+        implied, principals = scope_closure(implies), dict[str, Principal]()
+        for key in keys:
+            made, known = _principal_of(key, implied), self.principals.get(key.sha256)
+            principals[key.sha256] = known if known == made else made
+        return KeyRing(principals)
 
     def verify_key(self, raw: str) -> VerifiedToken:
         """Return the principal of a key. Raises :class:`InvalidToken`."""
         digits, checksum = raw[len(PREFIX) : -_CHECK], raw[-_CHECK:]
         if len(digits) != _RANDOM or _checksum(digits) != checksum:
             raise InvalidToken("it is not a whole key: copy all of it")
-        principal = self._principals.get(digest_of(raw))
+        principal = self.principals.get(digest_of(raw))
         if principal is None:
             raise InvalidToken("it is none of the keys of auth.keys.file, or it was revoked")
         left = principal.expires - time.time()
@@ -83,29 +76,18 @@ class KeyRing:
     def end_all_but(self, successor: "KeyRing") -> bool:
         """End the principals whose keys the successor does not accept, with their streams. Return whether there are
         any."""
-        kept = set(map(id, successor._principals.values()))
-        revoked = [principal for principal in self._principals.values() if id(principal) not in kept]
+        kept = set(map(id, successor.principals.values()))
+        revoked = [principal for principal in self.principals.values() if id(principal) not in kept]
         for principal in revoked:
             principal.end()
         return bool(revoked)
 
 
-class WithKeys:
-    """Decide texts that begin as keys do by the keys alone, and all others as before."""
-
-    def __init__(self, keys: KeyRing, others: Verifier) -> None:
-        self._keys = keys
-        self._others = others
-
-    async def verify_token(self, raw: str) -> VerifiedToken:
-        return self._keys.verify_key(raw) if is_key(raw) else await self._others.verify_token(raw)
-
-
-def _principal_of(key: ApiKey, implied: Mapping[str, frozenset[str]]) -> tuple[str, Principal]:
+def _principal_of(key: ApiKey, implied: Mapping[str, frozenset[str]]) -> Principal:
     scopes = frozenset(key.scopes).union(*(implied.get(scope, ()) for scope in key.scopes))
     expires = key.expires.timestamp() if key.expires else inf
     # Which of a name's two keys it was is its client, so that the log and the audit say it.
-    return key.sha256, Principal(ISSUER, key.name, key.short, scopes, expires, None)
+    return Principal(ISSUER, key.name, key.short, scopes, expires, None)
 
 
 def _checksum(digits: str) -> str:

@@ -20,7 +20,7 @@ from gateway.auth.compact import MAX_BYTES, InvalidProof, InvalidToken, Undecida
 from gateway.auth.dpop import ProofChecker
 from gateway.auth.verifier import VerifiedToken, Verifier
 from gateway.concurrency.single_flight import SingleFlight
-from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
+from gateway.errors import AuthUnavailable, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
 from gateway.telemetry.record import RECORD
 from gateway.telemetry.sampling import Sampler
@@ -32,6 +32,7 @@ NO_TOKEN: Final = "This needs an access token in the Authorization header"  # no
 BAD_TOKEN: Final = "The access token is not valid here"  # noqa: S105
 EXPIRED: Final = "The access token has expired"
 BAD_PROOF: Final = "The DPoP proof is not valid for this request"
+_UNDECIDED: Final = "Tokens cannot be verified at the moment"
 
 _TOKEN: Final = r"[A-Za-z0-9\-._~+/]+=*"  # noqa: S105, RFC 6750 §2.1 b64token
 _CREDENTIALS = re.compile(rf"([A-Za-z0-9!#$%&'*+.^_`|~-]+) +({_TOKEN})")
@@ -106,10 +107,6 @@ class Authenticator:
         # The monotonic clock stands still while a machine sleeps, and ignores that the wall clock was set.
         return verified if self.wall() < verified.principal.expires + LEEWAY else None
 
-    def missing_token_error(self) -> Unauthorized:
-        """Return the error for a request that needs a token and has none."""
-        return Unauthorized(NO_TOKEN, scheme=self.scheme)
-
     @property
     def scheme(self) -> str:
         """Return the scheme that challenges ask for."""
@@ -140,13 +137,11 @@ class Authenticator:
         except Undecidable as error:
             if (more := self._undecidable_sampler.admit()) is not None:
                 log.warning("token cannot be verified", reason=str(error), **more)
-            raise _unavailable(error.retry_after) from None
-        except GatewayError:
-            raise
+            raise AuthUnavailable(_UNDECIDED, retry_after=error.retry_after) from None
         except Exception:
             # A fault of ours must not look like a bad token: a client would throw a good one away.
             log.exception("token verification failed unexpectedly")
-            raise _unavailable(_RETRY_AFTER) from None
+            raise AuthUnavailable(_UNDECIDED, retry_after=_RETRY_AFTER) from None
 
     async def _verify(self, digest: bytes, raw: str) -> VerifiedToken:
         try:
@@ -185,16 +180,12 @@ class Authenticator:
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:
         RECORD.get().note_refused_token("expired" if error.expired else "invalid_token")
         message = EXPIRED if error.expired else BAD_TOKEN
-        return Unauthorized(message, error="invalid_token", scheme=self.scheme)
+        return Unauthorized(message, error="invalid_token")
 
     def _malformed(self, message: str) -> MalformedAuthorization:
         RECORD.get().note_refused_token("malformed")
-        return MalformedAuthorization(message, error="invalid_request", scheme=self.scheme)
+        return MalformedAuthorization(message, error="invalid_request")
 
 
 def _digest(raw: str) -> bytes:
     return hashlib.sha256(raw.encode("utf-8", "surrogateescape")).digest()
-
-
-def _unavailable(retry_after: int) -> AuthUnavailable:
-    return AuthUnavailable("Tokens cannot be verified at the moment", retry_after=retry_after)

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
@@ -124,8 +124,8 @@ def principal_of(policy: IssuerPolicy, claims: Mapping[str, Any], raw: str, now:
     subject = _identifier(claims.get("sub", default), "sub")
     if policy.issuer.clients and client not in policy.issuer.clients:
         raise InvalidToken("its client is not one of the issuer's clients")
-    principal = Principal(policy.issuer.issuer, subject, client, _scopes(policy, claims), expires, AccessToken(raw))
-    return replace(principal, claims=_told(policy, claims)) if policy.told_claims else principal
+    scopes, told = _scopes(policy, claims), _told(policy, claims)
+    return Principal(policy.issuer.issuer, subject, client, scopes, expires, AccessToken(raw), claims=told)
 
 
 def _check_times(policy: IssuerPolicy, claims: Mapping[str, Any], now: float) -> float:
@@ -160,7 +160,7 @@ def _check_audience(policy: IssuerPolicy, claims: Mapping[str, Any], client: str
         audiences = [claims["aud"]] if isinstance(claims["aud"], str) else claims["aud"]
         if not audiences or not isinstance(audiences, list) or not all(isinstance(one, str) for one in audiences):
             raise InvalidToken("aud is neither a string nor a list of strings")
-    elif preset.audience_claim != "aud" or (policy.issuer.introspects and policy.issuer.clients):
+    elif "aud" not in preset.required_claims or (policy.issuer.introspects and policy.issuer.clients):
         return  # principal_of checks the client instead
     else:
         raise InvalidToken("aud is missing")

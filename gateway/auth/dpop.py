@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway import jsonrpc
 from gateway.auth import compact
 from gateway.auth.compact import InvalidProof, InvalidToken
 from gateway.auth.keys import UnusableKey, parse_key
@@ -18,15 +17,6 @@ ALGORITHMS: Final = ("ES256", "RS256", "PS256", "EdDSA")
 LIFETIME: Final = 60.0
 """Seconds by which a proof's iat may differ from now, either way."""
 MAX_JTI: Final = 128
-_MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x")}
-
-
-def thumbprint_of(jwk: Mapping[str, Any]) -> str:
-    """Return the SHA-256 thumbprint of a public key (RFC 7638) in base64url. Raises :class:`InvalidProof`."""
-    members = _MEMBERS.get(str(jwk.get("kty")))
-    if members is None or not all(isinstance(jwk.get(name), str) for name in members):
-        raise InvalidProof("its jwk is not a public key")
-    return _digest(jsonrpc.encode_canonical({name: jwk[name] for name in members}))
 
 
 class ProofChecker:
@@ -48,13 +38,13 @@ class ProofChecker:
         jwk = parsed.header.get("jwk")
         if not isinstance(jwk, Mapping):
             raise InvalidProof("its header has no jwk")
-        if thumbprint_of(jwk) != bound_to:
-            raise InvalidProof("its key is not the one that the token is bound to")
-        self._check_claims(parsed.claims, method, path, token)
         try:
             key = parse_key({**jwk, "alg": alg})
         except UnusableKey as error:
             raise InvalidProof(f"its jwk: {error}") from None
+        if key.thumbprint != bound_to:
+            raise InvalidProof("its key is not the one that the token is bound to")
+        self._check_claims(parsed.claims, method, path, token)
         if not key.verifies(parsed.signing_input, parsed.signature):
             raise InvalidProof("its signature is wrong")
         # The store comes last, so that only a client with the key can fill it.

@@ -2,24 +2,33 @@
 
 import re
 import time
+from base64 import b64encode
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, Self
+from urllib.parse import quote_plus, urlencode
 
+from gateway import jsonrpc
+from gateway.auth import compact
 from gateway.auth.addresses import reach_of_issuer
+from gateway.auth.api_keys import KeyRing, is_key
 from gateway.auth.claims import IssuerPolicy, check_fixed_claims, principal_of
 from gateway.auth.compact import InvalidToken, Undecidable
-from gateway.auth.jwks import TIMEOUT, FetchFailed, IssuerKeys
-from gateway.auth.oauth_client import OAuthClient
-from gateway.auth.verifier import SignatureVerifier, VerifiedToken, Verifiers, key_binding
+from gateway.auth.jwks import HEADERS, TIMEOUT, FetchFailed, IssuerKeys
+from gateway.auth.verifier import SignatureVerifier, VerifiedToken, Verifier, key_binding
 from gateway.concurrency.background import Background
 from gateway.http_client.response import OutboundError
 from gateway.http_client.session import Outbound
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Credentials, Issuer
+from gateway.settings.auth import ClientSecret
 from gateway.telemetry.record import INTROSPECTION, RECORD
 
+MAX_BYTES: Final = 64 * 1024
+"""The longest answer to a form that is read."""
+_FORM_HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", **HEADERS}
 # Verify opaque tokens by asking their issuer (RFC 7662). Anybody can invent some, so the requests are bounded: beyond
 # the bounds the answer is 503 with Retry-After, never that the token is bad.
 MAX_UNDER_WAY: Final = 16
@@ -33,25 +42,51 @@ _ACCESS_TYPES: Final = ("bearer", "dpop", "access_token")
 _OTHER_USE: Final = re.compile(r"refresh|^id(?:[_-]?token)?$|authorization_code", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """Post forms to an endpoint of an authorization server, with the gateway as the client (RFC 6749 §2.3.1).
+    ``endpoint`` returns its URL, ``timeout`` is in seconds."""
+
+    outbound: Outbound
+    client: ClientSecret
+    endpoint: Callable[[], Awaitable[str]]
+    timeout: float
+
+    async def post(self, form: Mapping[str, str]) -> tuple[int, dict[str, Any] | None]:
+        """Return status and members of the answer, None without an object. Raises :class:`OutboundError`."""
+        url, body = await self.endpoint(), urlencode(form).encode()
+        headers = {**_FORM_HEADERS, **_basic_authorization(self.client)}
+        answer = await self.outbound.request("POST", url, body, headers, timeout=self.timeout, max_bytes=MAX_BYTES)
+        try:
+            members = jsonrpc.decode(answer.body)
+        except ValueError:
+            members = None
+        return answer.status, members if isinstance(members, dict) else None
+
+
+def _basic_authorization(client: ClientSecret) -> dict[str, str]:
+    """Return the header of client_secret_basic (RFC 6749 §2.3.1): form-encoded, then base64; none without client_id."""
+    if client.client_id is None:
+        return {}
+    secret = client.client_secret.get_secret_value() if client.client_secret else ""
+    pair = f"{quote_plus(client.client_id)}:{quote_plus(secret)}"
+    return {"Authorization": "Basic " + b64encode(pair.encode()).decode()}
+
+
+@dataclass(eq=False)
 class IntrospectionVerifier:
     """Verify tokens of one issuer; ``keys`` has its metadata. ``clock`` is wall-clock seconds."""
 
-    def __init__(
-        self,
-        policy: IssuerPolicy,
-        keys: IssuerKeys,
-        outbound: Outbound,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._policy = policy
-        self._keys = keys
-        self._clock = clock
-        self._monotonic = monotonic
+    policy: IssuerPolicy
+    keys: IssuerKeys
+    clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._under_way = 0
         self._request_times: deque[float] = deque(maxlen=MAX_PER_SECOND)
-        self._is_google = policy.preset.name == "google"
-        self._client = OAuthClient(outbound, policy.issuer.introspection, self.endpoint, TIMEOUT)
+        self._is_google = self.policy.preset.name == "google"
+        self._client = OAuthClient(self.keys.outbound, self.policy.issuer.introspection, self.endpoint, TIMEOUT)
 
     async def verify_token(self, raw: str) -> VerifiedToken:
         """Return what the issuer says of a token. Raises :class:`InvalidToken`, :class:`Undecidable`."""
@@ -59,31 +94,35 @@ class IntrospectionVerifier:
             claims = await self._introspect(raw)
         if not self._is_google:
             _check_token_use(claims)
-        check_fixed_claims(self._policy, claims)
-        now = self._clock()
-        principal = principal_of(self._policy, claims, raw, now)
-        keep = min(self._policy.issuer.introspection.cache, principal.expires - now)
+        check_fixed_claims(self.policy, claims)
+        now = self.clock()
+        principal = principal_of(self.policy, claims, raw, now)
+        keep = min(self.policy.issuer.introspection.cache, principal.expires - now)
         return VerifiedToken(principal, key_binding(claims), keep, lambda: True)
 
     async def endpoint(self) -> str:
         """Return the URL of the introspection endpoint. Raises :class:`FetchFailed`."""
-        configured = self._policy.issuer.metadata.introspection_endpoint
+        configured = self.policy.issuer.metadata.introspection_endpoint
         if configured is not None:
             return configured
         if self._is_google:
             return GOOGLE
-        found = (await self._keys.get_metadata()).introspection_endpoint
+        found = (await self.keys.get_metadata()).introspection_endpoint
         if found is None:
             raise FetchFailed("its metadata have no introspection_endpoint; set auth.issuers.metadata")
         return found
 
+    def is_issuer_of(self, raw: str) -> bool:
+        """Return whether a JWT names this issuer. Raises :class:`InvalidToken`."""
+        return bool(compact.parse_compact(raw).claims.get("iss") == self.policy.issuer.issuer)
+
     @contextmanager
     def _within_limits(self) -> Iterator[None]:
         """Count a request while it is under way, and for a second. Raises :class:`Undecidable` beyond the bounds."""
-        now = self._monotonic()
+        now = self.monotonic()
         within_a_second = len(self._request_times) == MAX_PER_SECOND and now - self._request_times[0] < 1
         if self._under_way == MAX_UNDER_WAY or within_a_second:
-            reason = f"{self._policy.issuer.issuer}: too many introspection requests at once"
+            reason = f"{self.policy.issuer.issuer}: too many introspection requests at once"
             raise Undecidable(reason, _RETRY_WHEN_BUSY)
         self._request_times.append(now)
         self._under_way += 1
@@ -109,7 +148,7 @@ class IntrospectionVerifier:
             raise self._undecidable(f"introspection: HTTP {status}")
         if claims is None:
             raise self._undecidable("introspection: the answer is not a JSON object")
-        self._keys.problem.set("")
+        self.keys.problem.set("")
         if self._is_google:  # which sends exp as a string
             exp = claims.get("exp")
             return {**claims, "exp": int(exp)} if isinstance(exp, str) and exp.isdecimal() and len(exp) < 16 else claims
@@ -118,8 +157,8 @@ class IntrospectionVerifier:
         return claims
 
     def _undecidable(self, reason: str) -> Undecidable:
-        reason = f"{self._policy.issuer.issuer}: {reason}"
-        self._keys.problem.set(reason)
+        reason = f"{self.policy.issuer.issuer}: {reason}"
+        self.keys.problem.set(reason)
         return Undecidable(reason, _RETRY_AFTER)
 
 
@@ -136,21 +175,43 @@ def _check_token_use(claims: Mapping[str, Any]) -> None:
         raise InvalidToken("neither aud nor token_type says that it is an access token")
 
 
+@dataclass(frozen=True, slots=True)
+class TokenVerifier:
+    """Choose by the token's outer form: an API key is looked up, the signature of a JWT is verified, the issuer of any
+    other is asked."""
+
+    api_keys: KeyRing
+    signature: SignatureVerifier | None
+    introspection: IntrospectionVerifier | None
+
+    async def verify_token(self, raw: str) -> VerifiedToken:
+        if is_key(raw):
+            return self.api_keys.verify_key(raw)
+        verifier: Verifier | None = self.introspection
+        if not compact.has_jwt_form(raw):
+            if len(raw) > compact.MAX_BYTES:
+                raise InvalidToken("longer than 8 KiB")
+        elif self.introspection is None or not self.introspection.is_issuer_of(raw):
+            verifier = self.signature
+        if verifier is None:
+            raise InvalidToken("not the kind of token that is accepted here")
+        return await verifier.verify_token(raw)
+
+
 class Issuers:
-    """Hold the keys and the HTTP client of each issuer; without issuers, one client for ``token_endpoint``. A service
-    and its successor may share this. Raises :class:`OSError` where a CA file cannot be used."""
+    """Hold the keys of each issuer, and an HTTP client for token endpoints: that of the first issuer, where there is
+    one. A service and its successor may share this. Raises :class:`OSError` where a CA file cannot be used."""
 
     def __init__(self, issuers: Sequence[Issuer], token_endpoint: str | None) -> None:
-        self.outbounds: dict[str, Outbound] = {}
+        self.keys: dict[str, IssuerKeys] = {}
         for issuer in issuers:
             tls = TlsFiles(issuer.ca_file, ca_knob="auth.issuers.ca_file")
             reach = reach_of_issuer(issuer, GOOGLE, token_endpoint)
-            self.outbounds[issuer.issuer] = Outbound(connections=20, tls=tls, reach=reach)
-        self.keys = {issuer.issuer: IssuerKeys(issuer, self.outbounds[issuer.issuer]) for issuer in issuers}
+            self.keys[issuer.issuer] = IssuerKeys(issuer, Outbound(connections=20, tls=tls, reach=reach))
+        self._outbounds = [keys.outbound for keys in self.keys.values()] or [Outbound(connections=20)]
+        self.outbound = self._outbounds[0]
         self.background = Background()
         self._users = 1
-        if not issuers:
-            self.outbounds[""] = Outbound(connections=20)
 
     def start(self) -> None:
         """Fetch keys and keep them fresh, once for all services that share them."""
@@ -166,37 +227,29 @@ class Issuers:
             return f"no keys of {missing[0].issuer.issuer}"
         return None
 
-    def verifier(self, policies: Iterable[IssuerPolicy]) -> Verifiers:
-        """Return the verifier of tokens by these policies, of which each issuer has one."""
+    def verifier(self, policies: Iterable[IssuerPolicy], api_keys: KeyRing) -> TokenVerifier:
+        """Return the verifier of API keys, and of tokens by these policies, of which each issuer has one."""
         pairs = [(policy, self.keys[policy.issuer.issuer]) for policy in policies]
         signed = [pair for pair in pairs if not pair[0].issuer.introspects]
         # At most one, which the settings check: an opaque token does not say whose it is.
-        asked = [pair for pair in pairs if pair[0].issuer.introspects]
-        introspection = IntrospectionVerifier(*asked[0], self.outbounds[asked[0][0].issuer.issuer]) if asked else None
-        names = frozenset(policy.issuer.issuer for policy, _ in asked)
-        return Verifiers(SignatureVerifier(signed) if signed else None, introspection, names)
+        asked = [IntrospectionVerifier(*pair) for pair in pairs if pair[0].issuer.introspects]
+        return TokenVerifier(api_keys, SignatureVerifier(signed) if signed else None, asked[0] if asked else None)
 
     def published(self) -> list[str]:
         """Return the issuers' names, each as its own metadata has it where these were read."""
         return [keys.published for keys in self.keys.values()]
 
-    def token_endpoint(self, settings: Credentials) -> Callable[[], Awaitable[str]]:
-        """Return a function for the URL of the token endpoint: the configured one, else the first issuer's."""
-
-        async def endpoint_url() -> str:
-            if settings.token_endpoint is not None:
-                return settings.token_endpoint
-            if not self.keys:
-                raise FetchFailed("with auth.mode: off no issuer names a token endpoint; set token_endpoint")
-            endpoint = (await next(iter(self.keys.values())).get_metadata()).token_endpoint
-            if endpoint is None:
-                raise FetchFailed("the issuer's metadata have no token_endpoint; set token_endpoint")
-            return endpoint
-
-        return endpoint_url
-
-    def outbound(self) -> Outbound:
-        return next(iter(self.outbounds.values()))
+    async def token_endpoint(self, settings: Credentials) -> str:
+        """Return the URL of the token endpoint: the configured one, else the first issuer's. Raises
+        :class:`FetchFailed`."""
+        if settings.token_endpoint is not None:
+            return settings.token_endpoint
+        if not self.keys:
+            raise FetchFailed("with auth.mode: off no issuer names a token endpoint; set token_endpoint")
+        endpoint = (await next(iter(self.keys.values())).get_metadata()).token_endpoint
+        if endpoint is None:
+            raise FetchFailed("the issuer's metadata have no token_endpoint; set token_endpoint")
+        return endpoint
 
     def shared(self) -> Self:
         """Return this for one more service, which has to close it, too."""
@@ -209,7 +262,7 @@ class Issuers:
         if self._users:
             return
         await self.background.stop()
-        for outbound in self.outbounds.values():
+        for outbound in self._outbounds:
             await outbound.close()
 
     def _signing(self) -> list[IssuerKeys]:

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -57,7 +57,7 @@ class IssuerKeys:
         self.first_attempt_over = asyncio.Event()
         """Set once the keys were fetched for the first time, or could not be."""
         self.problem = Problem()
-        self._outbound = outbound
+        self.outbound = outbound
         self._clock = clock
         self._metadata: IssuerMetadata | None = None
         self._keys: KeySet | None = None
@@ -85,17 +85,16 @@ class IssuerKeys:
     async def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
         """Return the keys that may have signed a token. Raises :class:`Undecidable`, :class:`InvalidToken`."""
         keys = self.keys
-        if keys is None:
-            if _KEYS in self._flights or self._clock() >= self._refresh_at:  # else the last attempt just failed
-                await self._await_fetch()
+        if keys is None and (_KEYS in self._flights or self._clock() >= self._refresh_at):  # else it just failed
+            await self._await_fetch()
             keys = self.keys
         if keys is None:
-            raise Undecidable(
-                f"{self.issuer.issuer}: {self.failure}", max(1, round(self._refresh_at - self._clock() + 0.5))
-            )
+            wait = max(1, round(self._refresh_at - self._clock() + 0.5))
+            raise Undecidable(f"{self.issuer.issuer}: {self.failure}", wait)
         found = keys.candidates(kid, alg)
         # A known kid with another alg is a bad token, not a new key.
-        if not found and kid is not None and kid not in keys.kids and await self._fetch_for_unknown_kid():
+        is_new = kid is not None and all(key.kid != kid for key in keys.keys)
+        if not found and is_new and await self._fetch_for_unknown_kid():
             found = (self.keys or keys).candidates(kid, alg)
         if not found:
             raise InvalidToken("no key of its issuer fits")
@@ -181,7 +180,7 @@ class IssuerKeys:
 
     async def _get_document(self, url: str) -> Answer:
         try:
-            answer = await self._outbound.request("GET", url, b"", HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
+            answer = await self.outbound.request("GET", url, b"", HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
         except OutboundError as error:
             raise FetchFailed(f"{url}: {error}") from None
         if answer.status != 200:
@@ -190,7 +189,7 @@ class IssuerKeys:
 
     def _record_keys(self, keys: KeySet, ttl: float) -> None:
         now = self._clock()
-        if self._keys is None or _material(keys) != _material(self._keys):
+        if self._keys is None or keys.keys != self._keys.keys:
             self.generation += 1
             log.info("keys of an issuer", issuer=self.issuer.issuer, keys=len(keys.keys), ignored=list(keys.ignored))
         self._keys, self._fetched_at, self._refresh_at = keys, now, now + ttl
@@ -207,10 +206,6 @@ class IssuerKeys:
         cause = f"keys of {self.issuer.issuer} cannot be fetched: {reason}; serving {serving}"
         self.problem.set(cause, self._refresh_at - self._clock())
         log.warning("keys of an issuer cannot be fetched", issuer=self.issuer.issuer, reason=reason, serving=serving)
-
-
-def _material(keys: KeySet) -> Any:
-    return [(key.kid, key.alg, key.material) for key in keys.keys]
 
 
 def _ttl(answer: Answer) -> float:

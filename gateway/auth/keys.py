@@ -4,10 +4,11 @@ The set is not trusted: symmetric, private, weak and broken keys are left out, w
 (RFC 8725 §3.1): the one that it names, else the usual one of its type.
 """
 
+import hashlib
 import math
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
 
 import jwt
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
+from gateway import jsonrpc
 from gateway.text import excerpt
 
 MAX_KEYS: Final = 100
@@ -30,6 +32,8 @@ ALGORITHMS: Final = frozenset((*_RSA, *(alg for algs in _CURVES.values() for alg
 _ROCA_PRIMES: Final = (11, 13, 17, 19, 37, 53, 61, 71, 73, 79, 97, 103, 107, 109, 127, 151, 157)
 _ROCA_REMAINDERS: Final = {p: frozenset(pow(65537, power, p) for power in range(p)) for p in _ROCA_PRIMES}
 _SMALL_PRIMES: Final = math.prod(p for p in range(2, 752) if all(p % q for q in range(2, math.isqrt(p) + 1)))
+# Members of a public key (RFC 7638 §3.2, RFC 8037 §2).
+_MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x")}
 # Members that only the owner of a key has (RFC 7518 §6.2.2, §6.3.2, §6.4; RFC 8037 §2).
 _PRIVATE: Final = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth", "k"))
 # The field and the curve -x² + y² = 1 + dx²y² of Ed25519 (RFC 8032 §5.1).
@@ -43,28 +47,30 @@ class UnusableKey(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Hold a public key and its one algorithm; keys with equal ``material`` are the same."""
+    """Hold a public key and its one algorithm. ``material`` are the members that make the key."""
 
     kid: str | None
     alg: str
     material: tuple[tuple[str, Any], ...] = field(repr=False)
-    _key: Any = field(repr=False)
-    _algorithm: Any = field(repr=False)
+    _key: Any = field(repr=False, compare=False)
+    _algorithm: Any = field(repr=False, compare=False)
+
+    @property
+    def thumbprint(self) -> str:
+        """Return the SHA-256 thumbprint (RFC 7638) in base64url."""
+        digest = hashlib.sha256(jsonrpc.encode_canonical(dict(self.material))).digest()
+        return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
     def verifies(self, signed: bytes, signature: bytes) -> bool:
         return bool(self._algorithm.verify(signed, self._key, signature))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KeySet:
     """Hold the usable keys of a set, and why the others were left out."""
 
     keys: tuple[Key, ...]
     ignored: tuple[str, ...] = ()
-
-    @cached_property
-    def kids(self) -> frozenset[str | None]:
-        return frozenset(key.kid for key in self.keys)
 
     def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
         """Return the keys that may have signed a token. Without a ``kid``, exactly one key must fit."""
@@ -103,18 +109,19 @@ def parse_key(member: Any) -> Key:
     operations = member.get("key_ops", ["verify"])
     if not isinstance(operations, list) or "verify" not in operations:
         raise UnusableKey("its key_ops lack verify")
-    if member.get("kty") not in ("RSA", "EC", "OKP"):
+    members = _MEMBERS.get(str(member.get("kty")))
+    if members is None:
         raise UnusableKey("it is not an asymmetric key")
     if not _PRIVATE.isdisjoint(member):
         raise UnusableKey("it is a private key; the issuer should replace it at once")
     kid = member.get("kid")
     if kid is not None and not isinstance(kid, str):
         raise UnusableKey("its kid is not a string")
-    public = {name: value for name, value in member.items() if name in ("kty", "crv", "x", "y", "n", "e")}
+    public = {name: value for name, value in member.items() if name in members}
     named = member.get("alg")
     try:
-        # PyJWT needs an algorithm here; below, the parsed key itself tells which ones fit it.
-        parsed = jwt.PyJWK(public, algorithm=_usual_algorithm(public))
+        # With this algorithm PyJWT reads keys of other curves, too: the parsed key itself tells which ones fit it.
+        parsed = jwt.PyJWK(public, algorithm="EdDSA" if public["kty"] == "OKP" else None)
     except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError):
         raise UnusableKey("it is not a valid key") from None
     fitting = _algorithms(parsed.key)
@@ -122,11 +129,6 @@ def parse_key(member: Any) -> Key:
     if alg not in fitting:
         raise UnusableKey("its alg does not fit its type")
     return Key(kid, alg, tuple(sorted(public.items())), parsed.key, jwt.get_algorithm_by_name(alg))
-
-
-def _usual_algorithm(public: Mapping[str, Any]) -> str:
-    of_curve = {"P-384": "ES384", "P-521": "ES512"}.get(str(public.get("crv")), "ES256")
-    return {"RSA": "RS256", "OKP": "EdDSA", "EC": of_curve}[public["kty"]]
 
 
 def _algorithms(key: Any) -> tuple[str, ...]:

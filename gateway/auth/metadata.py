@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -54,40 +55,42 @@ def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
 
 @dataclass(frozen=True)
 class ResourceMetadata:
-    """Hold the metadata of this resource (RFC 9728 §2), nothing of which comes from a request. ``url`` is the
-    document's URL, as challenges name it; ``paths`` are where it is served. A client compares the names of the issuers
-    with their own metadata, character for character."""
+    """Make the metadata of this resource (RFC 9728 §2), nothing of which comes from a request. ``name`` is for people,
+    ``scopes`` are those that a client may request. A client compares the names of the issuers with their own metadata,
+    character for character."""
 
-    url: str
-    paths: tuple[str, ...]
-    _document: Mapping[str, Any]
-    _issuers: Callable[[], list[str]]
-    _scopes: Callable[[], tuple[str, ...]]
+    settings: ResourceSettings
+    name: str
+    issuers: Callable[[], list[str]]
+    scopes: Callable[[], tuple[str, ...]]
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """Return where the document is served. The first path is that of its URL."""
+        mount = self.settings.mount
+        # A proxy in front may strip the path of public_url, so the document is served without that path too. The
+        # well-known path alone is for a gateway with one service; with several it would be ambiguous.
+        paths = [f"{PREFIX}{urlsplit(self.settings.resource).path}", f"{PREFIX}{mount}/mcp"]
+        return tuple(dict.fromkeys(paths if mount else [*paths, PREFIX]))
+
+    @cached_property
+    def url(self) -> str:
+        """Return the document's URL, as challenges name it."""
+        return urlsplit(self.settings.resource)._replace(path=self.paths[0]).geturl()
 
     def body(self) -> bytes:
         """Return the document."""
-        scopes = {"scopes_supported": found} if (found := self._scopes()) else {}
-        return jsonrpc.encode({**self._document, "authorization_servers": self._issuers(), **scopes})
-
-
-def build_resource_metadata(
-    settings: ResourceSettings, scopes: Callable[[], tuple[str, ...]], name: str, issuers: Callable[[], list[str]]
-) -> ResourceMetadata:
-    """Return the metadata. ``name`` is for people; ``scopes`` returns those that a client may request."""
-    resource = urlsplit(settings.resource)
-    document: dict[str, Any] = {"resource": settings.resource, "authorization_servers": []}  # first in the document
-    document |= {"bearer_methods_supported": ["header"], "resource_name": name}
-    if website := settings.mcp.server.about.website_url:
-        document["resource_documentation"] = website
-    if settings.auth.dpop != "off":
-        document["dpop_signing_alg_values_supported"] = ALGORITHMS
-        document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"
-    path = f"{PREFIX}{resource.path}"
-    url = urlunsplit((resource.scheme, resource.netloc, path, "", ""))
-    # A proxy in front may strip the path of public_url, so the document is served without that path too. The
-    # well-known path alone is for a gateway with one service; with several it would be ambiguous.
-    paths = (path, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
-    return ResourceMetadata(url, tuple(dict.fromkeys(paths)), document, issuers, scopes)
+        auth, website = self.settings.auth, self.settings.mcp.server.about.website_url
+        document: dict[str, Any] = {"resource": self.settings.resource, "authorization_servers": self.issuers()}
+        document |= {"bearer_methods_supported": ["header"], "resource_name": self.name}
+        if website:
+            document["resource_documentation"] = website
+        if auth.dpop != "off":
+            document["dpop_signing_alg_values_supported"] = ALGORITHMS
+            document["dpop_bound_access_tokens_required"] = auth.dpop == "require"
+        if scopes := self.scopes():
+            document["scopes_supported"] = scopes
+        return jsonrpc.encode(document)
 
 
 def www_authenticate(error: Challenged, metadata_url: str | None, scheme: str = "Bearer") -> str:

@@ -29,7 +29,6 @@ class Preset:
     required_claims: tuple[str, ...] = _RFC_9068
     client_claims: tuple[str, ...] = ("client_id",)
     scope_claims: tuple[str, ...] = ("scope",)
-    audience_claim: str = "aud"
     added_audiences: tuple[str, ...] = ()
     backend_may_require_added: bool = False
     has_substitute_audience: bool = False
@@ -140,7 +139,6 @@ PRESETS: Final[Mapping[str, Preset]] = {
             "cognito",
             token_types=("at+jwt", None),
             required_claims=("iss", "sub", "exp", "iat", "jti", "client_id", "token_use"),
-            audience_claim="client_id",
             fixed_claims={"token_use": ("access",)},
             has_substitute_audience=True,
             audience_is_client=True,

@@ -91,26 +91,3 @@ def key_binding(claims: Mapping[str, Any]) -> str | None:
     if not isinstance(thumbprint, str) or not thumbprint:
         raise InvalidToken("its cnf is malformed")
     return thumbprint
-
-
-@dataclass(frozen=True, slots=True)
-class Verifiers:
-    """Choose by the token's outer form: the signature of a JWT is verified, the issuer of any other is asked."""
-
-    _signature: Verifier | None
-    _introspection: Verifier | None
-    _introspected_issuers: frozenset[str]
-
-    async def verify_token(self, raw: str) -> VerifiedToken:
-        if compact.has_jwt_form(raw):
-            if self._introspection is not None:
-                issuer = compact.parse_compact(raw).claims.get("iss")
-                if isinstance(issuer, str) and issuer in self._introspected_issuers:
-                    return await self._introspection.verify_token(raw)
-            if self._signature is not None:
-                return await self._signature.verify_token(raw)
-        elif self._introspection is not None:
-            if len(raw) > compact.MAX_BYTES:
-                raise InvalidToken("longer than 8 KiB")
-            return await self._introspection.verify_token(raw)
-        raise InvalidToken("not the kind of token that is accepted here")

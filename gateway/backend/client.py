@@ -201,16 +201,17 @@ class BackendClient:
 
     def _fault(self, fault: ResponseError, method: str, reply: Reply, parts: RequestParts) -> errors.ToolFault:
         text = self._redactor.error_text(fault, parts.secrets)
-        service_error = self._redactor.service_error(fault, parts.secrets) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)
         if parts.refused_with(fault):
             return errors.BackendUnauthorized(_REFUSED)
+        kind: type[errors.ToolFault] = errors.ParamsRefused if fault.code in _REFUSALS else errors.BackendError
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
         if reply.refused is Refusal.CALLER or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
-            return errors.BackendDenied(text, service_error=service_error)
-        return (errors.ParamsRefused if fault.code in _REFUSALS else errors.BackendError)(
-            text, service_error=service_error
-        )
+            kind = errors.BackendDenied
+        error = kind(text)
+        if self._passes_errors:
+            error.service_error = self._redactor.service_error(fault, parts.secrets)
+        return error
 
     def _not_a_response(self, reply: Reply, id: str | int | None, method: str, violation: str) -> errors.ToolFault:
         http = reply.http

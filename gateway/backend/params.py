@@ -92,11 +92,11 @@ class ParamStructures:
             except InvalidArguments:  # they do not fit the other structure
                 raise refusal from None
             if not may_repeat(Reason.PARAMS_REFUSED):
-                raise ParamsRefused(
-                    f"{refusal.message}. It was called {binding.structure}, which is a guess: the operator can set "
-                    f"backend.params.structure, or structure for this tool under catalog.tools, to {other}",
-                    service_error=refusal.service_error,
-                ) from refusal
+                refusal.message += (
+                    f". It was called {binding.structure}, which is a guess: the operator can set "
+                    f"backend.params.structure, or structure for this tool under catalog.tools, to {other}"
+                )
+                raise
             try:
                 result = await send(params)
             except ParamsRefused:  # so the structure was not the fault, and the first response says more

@@ -31,6 +31,7 @@ from gateway.jsonrpc.bounds import echoes_unquoted, memory_cost
 from gateway.jsonrpc.response import ResponseError, parse_decoded_response
 from gateway.model import NOT_ASKED, MessageForm, SourceAnswer, Version
 from gateway.settings import CustomListing
+from gateway.settings.knobs import texts_in
 from gateway.text import shorten
 
 PLAIN: Final = MessageForm()
@@ -98,7 +99,7 @@ class BackendSource:
         self._parts = parts
         self._credentials = prepare_secrets((*parts.secrets, *secrets))
         # Params of a custom listing may be ordinary words, so they are removed from error texts but not from listings.
-        self._secrets = prepare_secrets((*self._credentials, *self.custom.secrets()))
+        self._secrets = prepare_secrets((*self._credentials, *texts_in(self.custom.params)))
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
         self._answer_hash: list[bytes] = []

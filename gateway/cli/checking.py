@@ -168,7 +168,7 @@ def json_of(checked: Checked) -> dict[str, Any]:
                  "fault": found.fault or None}
                 for policy, found in checked.issuers
             ],
-            "resource": settings.resource if settings.auth.traits.needs_metadata else None,
+            "resource": settings.resource if settings.auth.traits.has_issuers else None,
         },
         "token": _token_json(checked),
         "dialect": None if catalog is None else catalog.dialect,

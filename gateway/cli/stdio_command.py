@@ -21,11 +21,11 @@ from typing import Any, Final, TypeVar
 import click
 
 from gateway.auth.api_keys import is_key
-from gateway.auth.authenticator import PresentedToken
+from gateway.auth.authenticator import NO_TOKEN, PresentedToken
 from gateway.cli import options
 from gateway.cli.stdio import Conversation
 from gateway.config.source import ConfigError
-from gateway.errors import AuthUnavailable
+from gateway.errors import AuthUnavailable, Unauthorized
 from gateway.model import ANONYMOUS, Caller
 from gateway.process.signals import stop_on_signal
 from gateway.service.group import build_alone
@@ -186,7 +186,7 @@ async def _caller(service: Resource, token: Token) -> Caller:
     values = () if raw is None else (f"Bearer {raw}",)
     principal = await authenticator.authenticate(PresentedToken(values, (), "POST", "/mcp", False, ""))
     if not access.may_enter(principal):
-        raise authenticator.missing_token_error()
+        raise Unauthorized(NO_TOKEN)
     return Caller(view=access.view_of(principal), principal=principal)
 
 

@@ -38,7 +38,7 @@ HELP: Final = (
 
 def credential_modes(settings: ServiceSettings) -> CredentialModes:
     """Return the modes of a service, with ``auto`` resolved. Raises :class:`KeyError` for an unknown mode."""
-    default = SameResource if settings.auth.traits.issuer_tokens else NoCredential
+    default = SameResource if settings.auth.traits.has_issuers else NoCredential
     calls = (MODES | {AUTO: default})[settings.backend.credentials.mode]
     section = settings.backend.listing
     listing = (MODES | {AUTO: calls})[section.credentials.mode]
@@ -80,10 +80,10 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
         return faults
     modes, auth = credential_modes(settings), settings.auth
     for where, section in sections:
-        if not auth.traits.issuer_tokens and section.mode != AUTO and MODES[section.mode].per_caller:
+        if not auth.traits.has_issuers and section.mode != AUTO and MODES[section.mode].per_caller:
             known = f"with {settings.knob('auth.mode')}: {auth.mode} there are none"
             faults.append(f"{where}.mode: {section.mode} needs callers' tokens, and {known}")
-    if auth.takes_keys and auth.traits.issuer_tokens:  # else there are no tokens at all, as was said
+    if auth.takes_keys and auth.traits.has_issuers:  # else there are no tokens at all, as was said
         shown = dict(zip((where for where, _ in sections), (modes.calls, modes.listing), strict=True))
         for where, mode in shown.items():
             if mode.per_caller:

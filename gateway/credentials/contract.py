@@ -76,7 +76,7 @@ class Credential(ABC):
         sent = (self._settings.send or Send()).revealed()
         fixed = {name: value for name, value in sent["headers"].items() if not any(names_in(value))}
         given += (*texts_in(sent), *secrets_in_headers(fixed))
-        given += () if self._settings.login is None else self._settings.login.secrets()
+        given += () if self._settings.login is None else texts_in(self._settings.login.params)
         keys = {name: value for name, value in fixed.items() if is_credential_header(name)}
         certain = (*([] if known is None else [known.get_secret_value()]), *keys.values(), *secrets_in_headers(keys))
         return (*certain, *filter(looks_secret, given))

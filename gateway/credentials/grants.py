@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import structlog
 
+from gateway.auth.issuers import OAuthClient
 from gateway.auth.jwks import FetchFailed
-from gateway.auth.oauth_client import OAuthClient
 from gateway.backend.transport import Transport
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from gateway.http_client.response import AnswerTooLarge, OutboundError

@@ -58,8 +58,7 @@ async def check_issuer(settings: ResourceSettings, policy: IssuerPolicy, issuers
     issuer, keys, found = policy.issuer, issuers.keys[policy.issuer.issuer], None
     try:
         if issuer.introspects:
-            verifier = IntrospectionVerifier(policy, keys, issuers.outbounds[issuer.issuer])
-            return IssuerFinding(endpoint=await verifier.endpoint())
+            return IssuerFinding(endpoint=await IntrospectionVerifier(policy, keys).endpoint())
         await keys.refresh()
         found = keys.keys
         if found is not None:

@@ -263,7 +263,7 @@ class Invocation:
             raise failure from None
         finally:
             if held is not None:
-                self.concurrency.end_call(held)
+                self.concurrency.end(held)
 
     async def _make_special_call(self, call: Call, answer_started: bool) -> Outcome:
         """Make a call of a tool that is not plain. Raise :class:`ToolFault`."""

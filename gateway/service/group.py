@@ -194,7 +194,7 @@ class GroupInvocation(Invocation):
         try:
             return await inner.execute(answer_started=answer_started)
         finally:
-            self.concurrency.end_call(held)
+            self.concurrency.end(held)
 
 
 async def make_resource(settings: ResourceSettings, context: BuildContext, known: Mapping[str, Resource]) -> Resource:

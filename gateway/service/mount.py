@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.auth.api_keys import KeyRing, WithKeys
+from gateway.auth.api_keys import KeyRing
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.claims import IssuerPolicy, issuer_policy
 from gateway.auth.dpop import ProofChecker
@@ -74,8 +74,9 @@ class ServiceAuth:
         alike = before if before is not None and before._made_of == self._made_of else None
         self.issuers: Issuers = alike.issuers.shared() if alike else Issuers(auth.active_issuers, endpoint)
         self.policies: tuple[IssuerPolicy, ...] = _policies(settings, self.issuers)
-        self.api_keys: KeyRing = KeyRing(files.keys, auth.scopes.implies, before.api_keys if before else None)
-        self.verifier: Verifier = WithKeys(self.api_keys, self.issuers.verifier(self.policies))
+        known = before.api_keys if before else KeyRing()
+        self.api_keys: KeyRing = known.successor(files.keys, auth.scopes.implies)
+        self.verifier: Verifier = self.issuers.verifier(self.policies, self.api_keys)
         self.authenticator: Authenticator | None = None
         if alike is not None and (alike.policies, alike.api_keys) == (self.policies, self.api_keys):
             self.authenticator = alike.authenticator

@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.auth.access import Access
 from gateway.auth.compact import InvalidToken
-from gateway.auth.metadata import build_resource_metadata
+from gateway.auth.metadata import ResourceMetadata
 from gateway.catalog.pages import PageCache
 from gateway.concurrency.background import Background, Problem, UseCounter
 from gateway.config.service_files import ServiceFiles
@@ -197,11 +197,8 @@ class Resource:
             max_response=max(service.backend.max_response for service in settings.services),
         )  # fmt: skip
         issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
-        metadata = (
-            build_resource_metadata(settings, scopes, operations.SERVER_NAME, issuers)
-            if settings.auth.traits.needs_metadata
-            else None
-        )
+        has_issuers = settings.auth.traits.has_issuers
+        metadata = ResourceMetadata(settings, operations.SERVER_NAME, issuers, scopes) if has_issuers else None
         card = ServerCard(settings.resource, settings.mount, shared) if settings.mcp.server.card else None
         page = None if settings.server.shown_page == "off" else ServicePage(
             settings=settings, operations=shared, search=self._search, unready=self.unready, calls=self._calls,

@@ -138,7 +138,7 @@ class Service(Resource):
 
     def _tokens(self, section: Credentials) -> TokenClient:
         issuers = self.auth.issuers
-        return TokenClient(issuers.outbound(), section, issuers.token_endpoint(section), self._endpoint)
+        return TokenClient(issuers.outbound, section, lambda: issuers.token_endpoint(section), self._endpoint)
 
     def _discovery(self, callers_own: bool) -> Discovery:
         backend, send = self.settings.backend, self.settings.backend.credentials.send

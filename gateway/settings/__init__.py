@@ -11,13 +11,12 @@ from gateway.settings.backend import Backend, Credentials, ListingCredentials, P
 from gateway.settings.catalog import CatalogSettings, ToolOverride
 from gateway.settings.custom import CustomListing
 from gateway.settings.groups import GroupSections, GroupSettings
-from gateway.settings.knobs import Section, checked, is_loopback, knob
+from gateway.settings.knobs import NAME_PATTERN, Section, checked, is_loopback, knob
 from gateway.settings.mcp import Mcp
 from gateway.settings.sending import Send
 from gateway.settings.server import Limits, ServerSettings, Telemetry
 from gateway.settings.services import (
     INHERITED,
-    NAME_PATTERN,
     ResourceSettings,
     ServiceName,
     ServiceSections,

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr
 
-from gateway.settings.knobs import Document, Section, checked, http_url, is_loopback, knob
+from gateway.settings.knobs import Document, Section, all_checked, checked, http_url, is_loopback, knob
 from gateway.units import Duration
 
-SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,1000}")
+SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,1000}")
+"""A scope token (RFC 6749 §3.3)."""
 
 
 def secure_url(url: str) -> str:
@@ -25,15 +26,8 @@ def secure_url(url: str) -> str:
 SecureUrl = Annotated[str, AfterValidator(secure_url)]
 
 
-def scope_tokens(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the scopes if all are scope tokens (RFC 6749 §3.3). Raises :class:`ValueError`."""
-    for scope in scopes:
-        if not SCOPE.fullmatch(scope):
-            raise ValueError(f"{scope} is not a scope: printable ASCII without spaces, quotes and backslashes")
-    return scopes
-
-
-ScopeTokens = Annotated[tuple[str, ...], AfterValidator(scope_tokens)]
+_SCOPE_FAULT: Final = "is not a scope: printable ASCII without spaces, quotes and backslashes"
+ScopeTokens = Annotated[tuple[str, ...], all_checked(SCOPE.fullmatch, _SCOPE_FAULT)]
 
 
 class ClientSecret(Section):
@@ -116,20 +110,15 @@ class Scopes(Section):
 
     list_: ScopeTokens = Field((), alias="list", description="Scopes needed to list tools.")
     call: ScopeTokens = knob((), "Scopes needed to call any tool, in addition to the tool's own scopes.")
-    implies: dict[str, tuple[str, ...]] = knob(dict, "Scopes that include others: {admin: [read, write]}.")
+    implies: dict[Annotated[str, checked(SCOPE.fullmatch, _SCOPE_FAULT)], ScopeTokens] = knob(
+        dict, "Scopes that include others: {admin: [read, write]}."
+    )
     challenge: Literal["least", "all"] = knob(
         "least", "Scopes that clients ask for when they log in. least: of list and call. all: of tools too."
     )
     show: Literal["permitted", "all"] = knob(
         "permitted", "Tools that are listed. permitted: those that the token has the scopes for. all: the others too."
     )
-
-    @field_validator("implies")
-    @classmethod
-    def _check_implies(cls, implies: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        for broad, narrow in implies.items():
-            scope_tokens((broad, *narrow))
-        return implies
 
 
 class ApiKey(Section):
@@ -158,21 +147,19 @@ class ApiKeys(Section):
 @dataclass(frozen=True, slots=True)
 class AuthMode:
     """Hold what a mode means to other parts, none of which asks for a mode by its name. ``authenticates``: callers can
-    be told apart. ``has_issuers``: the configured issuers are asked. ``issuer_tokens``: callers show an issuer's token
-    for this resource, which the service may be sent; nothing else of theirs ever is. ``needs_metadata``: clients
-    learn from the resource's metadata where to get a token (RFC 9728). ``has_keys``: callers may show an API key."""
+    be told apart. ``has_issuers``: callers show a token that one of the issuers made for this resource. The service may
+    be sent it, and nothing else of theirs ever; clients learn from the resource's metadata where to get one (RFC 9728).
+    ``has_keys``: callers may show an API key."""
 
     authenticates: bool
     has_issuers: bool
-    issuer_tokens: bool
-    needs_metadata: bool
     has_keys: bool
 
 
 AUTH_MODES: Final = {
-    "jwt": AuthMode(authenticates=True, has_issuers=True, issuer_tokens=True, needs_metadata=True, has_keys=True),
-    "keys": AuthMode(authenticates=True, has_issuers=False, issuer_tokens=False, needs_metadata=False, has_keys=True),
-    "off": AuthMode(authenticates=False, has_issuers=False, issuer_tokens=False, needs_metadata=False, has_keys=False),
+    "jwt": AuthMode(authenticates=True, has_issuers=True, has_keys=True),
+    "keys": AuthMode(authenticates=True, has_issuers=False, has_keys=True),
+    "off": AuthMode(authenticates=False, has_issuers=False, has_keys=False),
 }
 """Every mode of ``auth.mode``."""
 

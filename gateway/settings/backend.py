@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
@@ -20,9 +20,6 @@ from gateway.settings.sending import (
     names_in,
 )
 from gateway.units import Duration, Size
-
-AnyCredentials = TypeVar("AnyCredentials", bound=Section)
-
 
 _SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -69,7 +66,7 @@ class Params(Section):
     )
 
 
-def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
+def checked_mode(section: Any, info: ValidationInfo) -> Any:
     """Return the section if it fits its mode. ``context`` yields the faults: settings may not import the modes."""
     if info.context is not None and (faults := [*info.context(section)]):
         raise ValueError("; ".join(faults))
@@ -119,7 +116,7 @@ class Credentials(ClientSecret):
         """Yield a fault for each template that uses a name without a value."""
         known = {name for name in GIVEN if getattr(self, name) is not None}
         if self.login is not None:
-            missing = sorted({*names_in([*self.login.secrets()])} - known)
+            missing = sorted({*names_in(self.login.params)} - known)
             if missing:
                 yield f"login.params uses {{{missing[0]}}}, but {missing[0]} is not set"
                 return

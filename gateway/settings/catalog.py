@@ -209,8 +209,8 @@ class CatalogSettings(Section):
         """Yield the texts in the values of hidden arguments: no caller may see them."""
         for override in self.tools.values():
             for argument in override.arguments.values():
-                if argument.hidden and argument.default is not None:
-                    yield from texts_in(argument.default.get_secret_value())
+                if argument.hidden:
+                    yield from texts_in(argument.default)
 
     def conflict(self) -> str:
         if self.max_stale < self.ttl:

@@ -1,6 +1,5 @@
 """Define the knobs of a custom listing: where to ask, and which paths select what in the answer."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import JsonValue, PlainSerializer, PlainValidator, Secret, WithJsonSchema
 
-from gateway.settings.knobs import Document, checked, knob, texts_in
+from gateway.settings.knobs import Document, checked, knob
 
 if TYPE_CHECKING:
     from jsonpath_rfc9535 import JSONPathEnvironment
@@ -135,10 +134,6 @@ class CustomListing(Document):
         None, "In an entry, one JSON Schema of all arguments. Where it selects nothing, parameters counts."
     )
     result: JsonPath | None = knob(None, "In an entry, the JSON Schema of the result, or a word for its type.")
-
-    def secrets(self) -> Iterator[str]:
-        """Yield the texts in ``params``, which may hold a token."""
-        return texts_in(None if self.params is None else self.params.get_secret_value())
 
     def conflict(self) -> str:
         if self.params is not None and self.method is None:

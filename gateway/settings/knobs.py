@@ -4,10 +4,14 @@ import ipaddress
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Secret, model_validator
+
+NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
+"""Form of the names that operators give: of services, groups, and values of a login."""
 
 
 def knob(default: Any, help: str, **bounds: Any) -> Any:
@@ -141,8 +145,24 @@ def checked(is_good: Callable[[Any], object], fault: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def all_checked(is_good: Callable[[str], object], fault: str) -> AfterValidator:
+    """Return a validator for several texts. It names the first that is not good, or that ``is_good`` cannot read."""
+
+    def check(texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            with suppress(ValueError):
+                if is_good(text):
+                    continue
+            raise ValueError(f"{text} {fault}")
+        return texts
+
+    return AfterValidator(check)
+
+
 def texts_in(value: Any) -> Iterator[str]:
-    """Yield every text in a JSON value, except member names."""
+    """Yield every text in a JSON value, secret or not, except member names."""
+    if isinstance(value, Secret):
+        value = value.get_secret_value()
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):

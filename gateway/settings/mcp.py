@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gateway.settings.knobs import Document, HttpUrl, Section, checked, knob
+from gateway.settings.knobs import Document, HttpUrl, Section, all_checked, checked, knob
 from gateway.units import Duration
 
 _ICON = re.compile(r"https://[\x21-\x7e]+|data:image/[\x21-\x7e]+")
@@ -13,10 +13,7 @@ _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any")
 
 
 _Source = Annotated[str, checked(_ICON.fullmatch, "must be an https:// URL or a data:image/ URI")]
-_Sizes = Annotated[
-    tuple[str, ...],
-    checked(lambda all_: all(map(_SIZE.fullmatch, all_)), "each must be a width and a height such as 48x48, or any"),
-]
+_Sizes = Annotated[tuple[str, ...], all_checked(_SIZE.fullmatch, "must be a width and a height such as 48x48, or any")]
 
 
 class Icon(Document):

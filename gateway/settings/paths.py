@@ -18,6 +18,7 @@ from gateway.settings.services import ServiceSections
 
 Key: TypeAlias = str | int
 _TEXTS: Final = (str, SecretStr, CompiledPath)
+_JSON: Final = (JsonValue, Secret[JsonValue])
 _OF_SERVICE: Final = re.compile(rf"services_(.+?)_(?:{'|'.join(ServiceSections.model_fields)})_")
 
 
@@ -40,7 +41,7 @@ class Knob:
     @property
     def is_json(self) -> bool:
         """Return whether its value is any JSON, which may be a text."""
-        return any(_is_json(kind) for kind in self.kinds)
+        return any(kind in _JSON for kind in self.kinds)
 
     @property
     def is_optional(self) -> bool:
@@ -91,7 +92,7 @@ def _below(parent: Knob, key: Key) -> Knob | None:
             return Knob((*parent.path, key), _alternatives(get_args(kind)[1]))
         elif get_origin(kind) is tuple and isinstance(key, int):
             return Knob((*parent.path, key), _alternatives(get_args(kind)[0]))
-        elif _is_json(kind):
+        elif kind in _JSON:
             return Knob((*parent.path, key), (JsonValue,))
     return None
 
@@ -117,10 +118,6 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(kind for member in get_args(annotation) for kind in _alternatives(member))
     return (annotation,)
-
-
-def _is_json(kind: Any) -> bool:
-    return kind in (JsonValue, Secret[JsonValue])
 
 
 def _as_model(kind: Any) -> type[BaseModel] | None:

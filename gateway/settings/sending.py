@@ -2,18 +2,17 @@
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, field_validator, model_validator
 
 from gateway.settings.custom import JsonPath, SecretParams
-from gateway.settings.knobs import Document, checked, knob, texts_in
+from gateway.settings.knobs import NAME_PATTERN, Document, checked, knob, texts_in
 
 # Fill templates with values found out later, such as the token of a login. ``{name}`` is a value, ``{base64(…)}``
 # encodes its text once that is filled: ``{base64({user}:{id})}``. Other braces stay as they are. A text that is one
 # name alone becomes the value itself, which may be a number.
-NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
 _NAME: Final = re.compile(rf"\{{({NAME_PATTERN})\}}")
 _PART: Final = re.compile(rf"\{{base64\(((?:[^{{}}]|\{{{NAME_PATTERN}\}})*)\)\}}|\{{({NAME_PATTERN})\}}")
 
@@ -49,15 +48,8 @@ GIVEN: Final = ("user", "password")
 """Names that templates may use in every mode: the two knobs."""
 _OWN_MEMBERS: Final = ("jsonrpc", "id", "method", "params")
 _OWN_HEADERS: Final = ("host", "content-length", "content-type", "transfer-encoding", "connection")
-
-
-def header_name(name: str) -> str:
-    """Return the name if it can be that of a header which the gateway does not set. Raises :class:`ValueError`."""
-    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
-        raise ValueError("must be an HTTP header name")
-    if name.lower() in _OWN_HEADERS:
-        raise ValueError("is set by the gateway itself")
-    return name
+_OF_CREDENTIALS: Final = ("authorization", "proxy-authorization", "cookie")
+_OF_HOPS: Final = ("keep-alive", "te", "trailer", "upgrade", "expect", "accept-encoding", "traceparent", "tracestate")
 
 
 def is_header_value(text: str) -> bool:
@@ -65,15 +57,31 @@ def is_header_value(text: str) -> bool:
     return re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", text) is not None
 
 
-def _value_name(name: str) -> str:
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise ValueError("must have at most 32 lower-case letters, digits and underscores, and begin with a letter")
-    if name in GIVEN:
-        raise ValueError("is the name of a knob beside it: choose another")
-    return name
+def _outside(taken: Sequence[str], fault: str) -> AfterValidator:
+    """Return a validator that raises ``fault`` for a name that is one of ``taken``, in whatever case."""
+    return checked(lambda name: name.lower() not in taken, fault)
 
 
-HeaderName = Annotated[str, AfterValidator(header_name)]
+HeaderName = Annotated[
+    str,
+    checked(re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch, "must be an HTTP header name"),
+    _outside(_OWN_HEADERS, "is set by the gateway itself"),
+]
+PlainHeaderName = Annotated[
+    HeaderName,
+    _outside(_OF_CREDENTIALS, "is a credential: set it under backend.credentials"),
+    _outside(_OF_HOPS, "is set by the gateway itself"),
+]
+"""Name of a header which is no credential."""
+_ValueName = Annotated[
+    str,
+    checked(
+        re.compile(NAME_PATTERN).fullmatch,
+        "must have at most 32 lower-case letters, digits and underscores, and begin with a letter",
+    ),
+    _outside(GIVEN, "is the name of a knob beside it: choose another"),
+]
+_Member = Annotated[str, checked(lambda name: name not in _OWN_MEMBERS, "is set by the gateway itself")]
 TextValue = Annotated[
     SecretStr,
     checked(lambda one: is_header_value(one.get_secret_value()), "must be printable ASCII without surrounding spaces"),
@@ -86,7 +94,7 @@ class Send(Document):
 
     headers: dict[HeaderName, TextValue] = knob(dict, "Headers, e.g. {X-Api-Key: '${KEY}', X-Tenant: crm}.")
     query: dict[str, TextValue] = knob(dict, "Parameters of the URL's query, e.g. {api_key: '${KEY}'}.")
-    message: dict[str, Secret[JsonValue]] = knob(
+    message: dict[_Member, Secret[JsonValue]] = knob(
         dict, "Further members of the JSON-RPC message, e.g. {auth: '{token}'} for Zabbix before 7.2."
     )
     params: tuple[Secret[JsonValue], ...] = knob(
@@ -97,14 +105,6 @@ class Send(Document):
         "Named params of every call, which callers do not see and cannot set. A list stands before the list that the "
         "caller gives, e.g. {args: [mydb, '{uid}', '{password}']} for Odoo. The listing is asked without them.",
     )
-
-    @field_validator("message")
-    @classmethod
-    def _check_members(cls, message: dict[str, Secret[JsonValue]]) -> dict[str, Secret[JsonValue]]:
-        for name in _OWN_MEMBERS:
-            if name in message:
-                raise ValueError(f"{name} is set by the gateway itself")
-        return message
 
     def revealed(self) -> dict[str, Any]:
         """Return the members by name, with the secrets in them as they are."""
@@ -119,20 +119,6 @@ class Send(Document):
 
 PRINCIPAL_NAME: Final = re.compile(r"\{(sub|iss|client|scopes|claims\.[^{}\s]{1,200})\}")
 """A name in the value of a caller header."""
-_OF_CREDENTIALS: Final = ("authorization", "proxy-authorization", "cookie")
-_OF_HOPS: Final = ("keep-alive", "te", "trailer", "upgrade", "expect", "accept-encoding", "traceparent", "tracestate")
-
-
-def plain_header_name(name: str) -> str:
-    """Return the name if it can be that of a header which is no credential. Raises :class:`ValueError`."""
-    if name.lower() in _OF_CREDENTIALS:
-        raise ValueError("is a credential: set it under backend.credentials")
-    if name.lower() in _OF_HOPS:
-        raise ValueError("is set by the gateway itself")
-    return header_name(name)
-
-
-PlainHeaderName = Annotated[str, AfterValidator(plain_header_name)]
 
 
 def caller_template(text: str) -> str:
@@ -171,7 +157,7 @@ class Login(Document):
     endpoint: str | None = knob(
         None, "Path of the call on the backend's origin, where it is not backend.url's.", pattern="^/([^/].*)?$"
     )
-    find: dict[Annotated[str, AfterValidator(_value_name)], JsonPath] = Field(
+    find: dict[_ValueName, JsonPath] = Field(
         description="Names for the values in its answer, each with a JSONPath (RFC 9535), for send to use. $.result is "
         "the result, $.message all of the JSON, $.cookies has the cookies by name, $.headers the headers by lower-case "
         "name: {session: $.result[1]}, {sid: $.cookies._session_id}. A login without one of them is refused.",
@@ -188,10 +174,6 @@ class Login(Document):
     @field_validator("params")
     @classmethod
     def _check_params(cls, params: Secret[JsonValue] | None) -> Secret[JsonValue] | None:
-        if unknown := sorted({*names_in(params and params.get_secret_value())} - {*GIVEN}):
+        if unknown := sorted({*names_in(params)} - {*GIVEN}):
             raise ValueError(f"{{{unknown[0]}}} is not {{user}} or {{password}}")
         return params
-
-    def secrets(self) -> Iterator[str]:
-        """Yield the texts in ``params``, which may be a password."""
-        return texts_in(None if self.params is None else self.params.get_secret_value())

@@ -2,35 +2,23 @@
 
 import ipaddress
 import re
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, field_validator
 
-from gateway.settings.knobs import Section, http_url, is_loopback, knob
+from gateway.settings.knobs import Section, all_checked, checked, http_url, is_loopback, knob
 from gateway.units import Duration, Rate, Size
 
-_FORMS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
-    "trusted_proxies": (ipaddress.ip_network, "a network (CIDR) such as 10.0.0.0/8, or an address such as 10.0.0.1"),
-    "allowed_hosts": (re.compile(r"\*|[\w.-]+|\[[\da-fA-F:.]+]").fullmatch, "a host name without https:// and port"),
-    "allowed_origins": (re.compile(r"null|[\w+.-]+://[^/]+/?").fullmatch, "an origin such as https://app.example.com"),
-}
+_OFF_AND_ON: Final = BeforeValidator(lambda value: ("off", "on")[value] if isinstance(value, bool) else value)
+"""Take the words off and on, which YAML reads as booleans."""
+_HOST: Final = re.compile(r"\*|[\w.-]+|\[[\da-fA-F:.]+]")
+_ORIGIN: Final = re.compile(r"null|[\w+.-]+://[^/]+/?")
+_NETWORK_FAULT: Final = "must be a network (CIDR) such as 10.0.0.0/8, or an address such as 10.0.0.1"
+_REBINDING: Final = "* would let any web page that a browser shows read this one (DNS rebinding)"
 
-
-_OFF: Final = BeforeValidator(lambda value: "off" if value is False else value)
-"""Take the word off, which YAML reads as a boolean."""
-
-
-def _checked_form(form_name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
-    check, form = _FORMS[form_name]
-    for text in texts:
-        with suppress(ValueError):
-            if check(text):
-                continue
-        raise ValueError(f"{text} must be {form}")
-    return texts
+_Networks = Annotated[tuple[str, ...], all_checked(ipaddress.ip_network, _NETWORK_FAULT)]
+_Hosts = Annotated[tuple[str, ...], all_checked(_HOST.fullmatch, "must be a host name without https:// and port")]
 
 
 class ListenerTls(Section):
@@ -41,25 +29,18 @@ class ListenerTls(Section):
     )
     key_file: str | None = knob(None, "Key of the certificate (PEM), not encrypted.")
 
-    @model_validator(mode="after")
-    def _check_pair(self) -> Self:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file must be set together")
-        return self
+    def conflict(self) -> str:
+        alone = (self.cert_file is None) != (self.key_file is None)
+        return "cert_file and key_file must be set together" if alone else ""
 
 
 class AdminPageSettings(Section):
     """Who sees the page of the admin port, and may use its buttons, besides browsers on this machine."""
 
-    networks: tuple[str, ...] = knob((), "Networks (CIDR) whose browsers may, besides loopback.")
-    hosts: tuple[str, ...] = knob((), "Host names under which they may ask for it, besides loopback.")
-
-    @field_validator("networks", "hosts")
-    @classmethod
-    def _check_form(cls, texts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if "*" in texts:
-            raise ValueError("* would let any web page that a browser shows read this one (DNS rebinding)")
-        return _checked_form("trusted_proxies" if info.field_name == "networks" else "allowed_hosts", texts)
+    networks: _Networks = knob((), "Networks (CIDR) whose browsers may, besides loopback.")
+    hosts: Annotated[_Hosts, checked(lambda hosts: "*" not in hosts, _REBINDING)] = knob(
+        (), "Host names under which they may ask for it, besides loopback."
+    )
 
 
 class ServerSettings(Section):
@@ -86,7 +67,7 @@ class ServerSettings(Section):
         "URL under which clients reach the gateway, for example https://gw.example.com, without the /mcp or /crm/mcp "
         "that follows. Its host is accepted in the headers Host and Origin.",
     )
-    trusted_proxies: tuple[str, ...] = knob(
+    trusted_proxies: _Networks = knob(
         (),
         "Networks (CIDR) of reverse proxies whose X-Forwarded-For is trusted. "
         "The caller is the rightmost address in it that is not in these networks.",
@@ -99,7 +80,7 @@ class ServerSettings(Section):
         "File whose first line is the secret that signs cursors, sessions and states. Further lines are accepted too, "
         "for rotation. Absent: a random secret, so that they end with the process. Replicas need the same secret.",
     )
-    page: Annotated[Literal["public", "token", "off"], _OFF] | None = knob(
+    page: Annotated[Literal["public", "token", "off"], _OFF_AND_ON] | None = knob(
         None,
         "The page at / for people who call: public: for all, with the tools that tools/list shows them; token: without "
         "any name until a token is accepted; or off. Absent: public where host is loopback and there is neither "
@@ -108,13 +89,12 @@ class ServerSettings(Section):
     admin_page: AdminPageSettings = knob(
         AdminPageSettings, "The page at / of the admin port, for people who run the gateway."
     )
-    allowed_hosts: tuple[str, ...] = knob(
+    allowed_hosts: _Hosts = knob(
         (), 'Host names to accept besides loopback and public_url; ["*"] where a proxy in front checks them.'
     )
-    allowed_origins: tuple[str, ...] = knob(
-        (),
-        "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
-    )
+    allowed_origins: Annotated[
+        tuple[str, ...], all_checked(_ORIGIN.fullmatch, "must be an origin such as https://app.example.com")
+    ] = knob((), "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.")
     workers: int = knob(
         1,
         "Processes that serve the public port. Several need Linux and a store.url that they share. They divide "
@@ -177,11 +157,6 @@ class ServerSettings(Section):
             raise ValueError("must not end in /mcp, which the gateway appends: write https://gw.example.com alone")
         return url
 
-    @field_validator(*_FORMS)
-    @classmethod
-    def _check_form(cls, texts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        return _checked_form(str(info.field_name), texts)
-
     @property
     def is_local(self) -> bool:
         """Return whether only people on this machine are expected: then the page says more."""
@@ -195,10 +170,6 @@ class ServerSettings(Section):
     def conflict(self) -> str:
         same = self.port == self.admin_port != 0
         return f"port and admin_port are both {self.port}: they must differ" if same else ""
-
-
-_OFF_AND_ON: Final = BeforeValidator(lambda value: ("off", "on")[value] if isinstance(value, bool) else value)
-"""Take the words off and on, which YAML reads as booleans."""
 
 
 class Log(Section):

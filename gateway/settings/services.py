@@ -6,34 +6,33 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from gateway.settings.auth import Auth, secure_url
 from gateway.settings.backend import Backend
 from gateway.settings.catalog import CatalogSettings
-from gateway.settings.knobs import Section, is_loopback, knob
+from gateway.settings.knobs import NAME_PATTERN, Section, checked, is_loopback, knob
 from gateway.settings.mcp import Mcp
 from gateway.settings.server import Limits, ServerSettings
 
-NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
 INHERITED: Final = ("catalog", "auth", "limits", "mcp")
 """Sections whose values at the top level are defaults for every service."""
 _PATHS: Final = ("mcp", "jsonrpc", "page", "static")
 """Paths of the gateway itself, in use or reserved, which no service may have as its name."""
 
 
-def _check_name(name: str) -> str:
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise ValueError(
-            "is not a valid name of a service, which becomes a path and a part of environment variables: use a "
-            "lower-case letter, then at most 31 lower-case letters, digits and underscores"
-        )
-    if name in _PATHS:
-        raise ValueError(f"is a path of the gateway itself, as are {', '.join(_PATHS)}: give the service another name")
-    return name
-
-
-ServiceName = Annotated[str, AfterValidator(_check_name)]
+ServiceName = Annotated[
+    str,
+    checked(
+        re.compile(NAME_PATTERN).fullmatch,
+        "is not a valid name of a service, which becomes a path and a part of environment variables: use a lower-case "
+        "letter, then at most 31 lower-case letters, digits and underscores",
+    ),
+    checked(
+        lambda name: name not in _PATHS,
+        f"is a path of the gateway itself, as are {', '.join(_PATHS)}: give the service another name",
+    ),
+]
 
 
 class ServiceSections(Section):
@@ -80,7 +79,7 @@ class ResourceSettings:
     def mount_id(self) -> str:
         """Return what binds signed texts and keys of the store to this resource: its identifier. Without metadata and
         public_url, replicas may listen on different ports, so it is the name and the URLs of the backends."""
-        if self.auth.traits.needs_metadata or self.server.public_url:
+        if self.auth.traits.has_issuers or self.server.public_url:
             return self.resource
         return " ".join((self.name, *(service.backend.url for service in self.services))).lstrip()
 

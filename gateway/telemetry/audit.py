@@ -93,7 +93,9 @@ class Audit:
         except (OSError, TimeoutError) as error:
             record.call_id = ""
             log.error("a call is refused, because the audit cannot be written", reason=_reason(error), file=self._to)
-            raise AuditUnavailable(retry_after=int(WRITE_TIMEOUT)) from None
+            raise AuditUnavailable(
+                "This call cannot be recorded now, so it was not sent. Try again later", retry_after=int(WRITE_TIMEOUT)
+            ) from None
 
     def end(self, record: Record) -> None:
         """Write the line of a call that has ended, or was refused."""

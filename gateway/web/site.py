@@ -8,7 +8,7 @@ from email.message import Message
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from gateway.auth.authenticator import Authenticator, PresentedToken
+from gateway.auth.authenticator import NO_TOKEN, Authenticator, PresentedToken
 from gateway.auth.metadata import ResourceMetadata, www_authenticate
 from gateway.concurrency.background import UseCounter
 from gateway.errors import (
@@ -185,7 +185,7 @@ class Site:
             presented = PresentedToken(authorization, proofs, request.method, request.path, in_query, address)
             principal = await self.authenticator.authenticate(presented)
         if not self.access.may_enter(principal):
-            raise self.authenticator.missing_token_error()
+            raise Unauthorized(NO_TOKEN)
         if principal is not None:
             record = exchange.record
             record.issuer, record.subject, record.client_id = principal.issuer, principal.subject, principal.client

@@ -68,7 +68,7 @@ async def test_fifty_tokens_are_asked_about_in_any_second() -> None:
     async with ForgedIssuer(RESOURCE) as issuer:
         settings, outbound = Issuer(issuer=issuer.issuer, introspection={"client_id": "gw"}), Outbound()
         policy = issuer_policy(settings, RESOURCE, extra_audiences=False, implies={})
-        verifier = IntrospectionVerifier(policy, IssuerKeys(settings, outbound), outbound, monotonic=clock)
+        verifier = IntrospectionVerifier(policy, IssuerKeys(settings, outbound), monotonic=clock)
 
         async def asks(count: int) -> None:
             before = issuer.count("introspection")

@@ -115,7 +115,7 @@ async def desk(preset: str, key: Key, *, introspects: bool = False, **knobs: Any
         keys = IssuerKeys(configured, outbound)
         verifier: Verifier = SignatureVerifier([(policy, keys)])
         if configured.introspects:
-            verifier = IntrospectionVerifier(policy, keys, outbound)
+            verifier = IntrospectionVerifier(policy, keys)
         try:
             yield Desk(policy, keys, verifier, issuer, key, not configured.introspects)
         finally:

@@ -19,10 +19,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, run, settings
 
 PACKAGE: Final = Path(__file__).parents[2] / "gateway"
-ROW: Final = (
-    '    "tickets": AuthMode(authenticates=True, has_issuers=False, issuer_tokens=False, needs_metadata=False, '
-    "has_keys=False),\n"
-)
+ROW: Final = '    "tickets": AuthMode(authenticates=True, has_issuers=False, has_keys=False),\n'
 KEY: Final = "a-callers-own-key-0123456789"
 
 

@@ -140,7 +140,7 @@ def test_a_caller_has_so_many_calls_under_way_and_no_more() -> None:
     assert caught.value.retry_after == 1
     begun.append(calls.begin_call(another))
     for key in begun:
-        calls.end_call(key)
+        calls.end(key)
     assert calls.total == 0
     calls.begin_call(one)
     calls.begin_call(one)

@@ -92,7 +92,10 @@ BESIDE = {
         "{mode: login, login: {method: m, find: {user: $.result}}, send: {headers: {X: y}}}",
         "is the name of a knob beside it",
     ),
-    "a member of JSON-RPC": ("{mode: static, send: {message: {id: x}}}", "id is set by the gateway itself"),
+    "a member of JSON-RPC": (
+        "{mode: static, send: {message: {id: x}}}",
+        "send.message.id: is set by the gateway itself",
+    ),
     "a header of the gateway's": ("{mode: static, send: {headers: {Host: x}}}", "is set by the gateway itself"),
     "a login without its mode": (f"{{user: u, password: p, login: {LOGIN}}}", "mode: auto takes no user"),
     "another origin": (
