@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from typing import Final
 
-from gateway.listing.entries import any_if_null, or_null, schema_of_phrase
+from gateway.listing.entries import any_if_null, name_parameters, or_null, schema_of_phrase
 from gateway.model import Method, Parameter, Schema, Structure
 
 _LONGEST: Final = 32 * 1024
@@ -73,6 +73,7 @@ class Docs:
 def fill_from_docstring(method: Method) -> Method:
     """Return the method, with what its listing lacks filled in from its description. Fields that name no parameter stay
     in the description."""
+    method = name_parameters(method)
     # The description names a method without its namespace: "add" for "math.add".
     docs = parse_docstring(method.description, re.split(r"[./:]", method.name)[-1])
     result = method.result

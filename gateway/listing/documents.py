@@ -72,7 +72,7 @@ async def read_file(read: Callable[[str], Awaitable[bytes]], file: str) -> tuple
 
 async def read_documents(source: ListingSource) -> dict[str, Any]:
     """Return the operator's documents by their addresses. Raise :class:`NoListing`."""
-    return {address: (await read_file(source.read_file, file))[0] for address, file in source.documents.items()}
+    return {address: (await read_file(source.read_file, file))[0] for address, file in source.listing.documents.items()}
 
 
 def inline_documents(document: Any, others: Mapping[str, Any]) -> Any:

@@ -38,9 +38,9 @@ class Smd:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        url = source.listing_url or source.url
-        document = await first_match([get_question(source, url)], recognizes, "no service mapping description")
-        return parse_listing(document, url)
+        questions = [get_question(source, source.url)]
+        document = await first_match(questions, recognizes, "no service mapping description")
+        return parse_listing(document, source.listing.url or source.url)
 
 
 def recognizes(document: Any) -> bool:
@@ -78,13 +78,11 @@ def _method(name: str, service: dict[str, Any], document: dict[str, Any], docume
     if len(common) > _MOST_COMMON:
         raise UnusableMethod(f"the document has more than {_MOST_COMMON} parameters of all methods", _REMOVE)
     declared = [*list_of(service.get("parameters")), *common]
-    parameters, structure = entries.name_parameters(map(_parameter, declared), Structure.EITHER)
     return Method(
         name,
-        Smd.name,
         description=text_of(service.get("description")),
-        parameters=parameters,
-        structure=structure,
+        parameters=tuple(map(_parameter, declared)),
+        structure=Structure.EITHER,
         result=_schema(object_of(service.get("returns")), service.get("returns")),
         root=document,
         endpoint=_endpoint(service.get("target"), document.get("target"), document_url),

@@ -88,7 +88,7 @@ class Static:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        file = source.file or ""
+        file = source.listing.file or ""
         document, raw = await read_file(source.read_file, file)
         return await _parse_file(file, document, raw, await read_documents(source))
 
@@ -138,7 +138,7 @@ def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({}
 def _method(name: str, entry: dict[str, Any]) -> Method:
     result, params = entry.get("result"), entry.get("params", {})
     return Method(
-        name, Static.name, title=entry.get("title", ""), description=entry.get("description", ""),
+        name, title=entry.get("title", ""), description=entry.get("description", ""),
         parameters=None if params is None else tuple(_parameter(key, item or {}) for key, item in params.items()),
         input_schema=entry.get("input_schema"), endpoint=entry.get("endpoint"),
         structure=Structure(entry.get("structure", "unknown" if params is None else "by-name")),
