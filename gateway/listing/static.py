@@ -98,19 +98,15 @@ async def _parse_file(file: str, document: Any, raw: bytes, others: Mapping[str,
     try:
         return await asyncio.to_thread(parse_listing, document, others)
     except FaultyFile as error:
-        lines = await asyncio.to_thread(find_lines, raw, [fault.path for fault in error.faults])
-        steps = zip(error.faults, lines, strict=True)
+        lines = await asyncio.to_thread(find_lines, raw, [fault.path for fault in error.args])
+        steps = zip(error.args, lines, strict=True)
         raise NoListing(Step(f"{file}:{line}", SourceAnswer(str(fault))) for fault, line in steps) from None
     except RecursionError:
         raise NoListing([Step(file, SourceAnswer("nested too deeply"))]) from None
 
 
 class FaultyFile(Exception):
-    """Raised for a file in no known form; ``faults`` are the first of those that its short form has."""
-
-    def __init__(self, faults: Iterable[FileFault]) -> None:
-        self.faults = tuple(faults)
-        super().__init__("; ".join(map(str, self.faults)))
+    """Raised for a file in no known form, with its first faults (:class:`FileFault`) as our short form."""
 
 
 def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({})) -> Listing:
@@ -128,8 +124,8 @@ def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({}
             if recognizes(document):
                 return parse(inline_documents(document, others))
         if isinstance(document, dict) and document.keys() & {"openapi", "swagger"}:
-            raise FaultyFile([FileFault((), "is an OpenAPI document, of REST: list methods as docs/listings.md shows")])
-        raise FaultyFile(islice(describe_faults(faults), _FAULTS_SHOWN))
+            raise FaultyFile(FileFault((), "is an OpenAPI document, of REST: list methods as docs/listings.md shows"))
+        raise FaultyFile(*islice(describe_faults(faults), _FAULTS_SHOWN))
     methods = tuple(_method(name, entry or {}) for name, entry in document["methods"].items())
     service = ServiceInfo(document.get("title", ""), document.get("version", ""), document.get("description", ""))
     return Listing(Static.name, methods, service=service)
