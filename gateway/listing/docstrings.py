@@ -12,7 +12,7 @@ from inspect import cleandoc
 from typing import Final
 
 from gateway.listing.entries import any_if_null, name_parameters, or_null, schema_of_phrase
-from gateway.model import Method, Parameter, Schema, Structure
+from gateway.model import Method, Parameter, Structure
 
 _LONGEST: Final = 32 * 1024
 """Characters of the longest text that is parsed. The possessive quantifiers (``++``) below keep parsing linear."""
@@ -44,10 +44,6 @@ class DocumentedArgument:
     type: str = ""
     description: str = ""
     optional: bool = False
-
-    @property
-    def schema(self) -> Schema:
-        return any_if_null(schema_of_phrase(self.type))
 
 
 @dataclass(slots=True)
@@ -117,7 +113,7 @@ def _name_parameters(parameters: tuple[Parameter, ...] | None, docs: Docs) -> tu
 def _merge(parameter: Parameter, documented: DocumentedArgument | None) -> Parameter:
     if documented is None:
         return parameter
-    schema, kind = parameter.schema, documented.schema
+    schema, kind = parameter.schema, any_if_null(schema_of_phrase(documented.type))
     default = {} if isinstance(schema, bool) else {"default": schema["default"]} if "default" in schema else {}
     # The listing's own schema wins, unless it has no more than a default.
     if schema in (True, {}, default):

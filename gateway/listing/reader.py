@@ -145,12 +145,9 @@ class ListingReader:
 
     def __post_init__(self) -> None:
         self._form = form_of(self.settings)
-        if self._is_configured:
+        self._probes = self.settings.listing.dialect == "auto"
+        if not self._probes:
             self.dialect = self.settings.listing.dialect
-
-    @property
-    def _is_configured(self) -> bool:
-        return self.settings.listing.dialect != "auto"
 
     async def fetch_listing(self, caller: Caller) -> Listing:
         """Return the listing that the caller may see. Raise :class:`NoListing`, and what the credential raises.
@@ -172,7 +169,7 @@ class ListingReader:
                 return await self._ask(DIALECTS[self.dialect].fetch_listing, self._source(caller, parts, None))
             except NoListing as error:
                 # A backend that is down, or denies the listing, may still speak the dialect.
-                if self._is_configured or error.unreachable or error.away or error.denied:
+                if not self._probes or error.unreachable or error.away or error.denied:
                     raise
         source = self._source(caller, parts, PATIENCE)
         listing = await self._ask(lambda source: probe_dialects(source, self.progress), source)
