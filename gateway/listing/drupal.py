@@ -84,11 +84,9 @@ def _method(name: str, attributes: dict[str, Any]) -> Method:
     named = [("", item) for item in declared] if isinstance(declared, list) else object_of(declared).items()
     return Method(
         name,
-        title=text_of(attributes.get("title")),
         description=text_of(attributes.get("usage")),
         parameters=tuple(_parameter(key, item) for key, item in named),
         structure=Structure.BY_NAME,  # the module answers an array with HTTP 200 and ignores its values
-        result=attributes["output"] if isinstance(attributes.get("output"), dict) else None,
     )
 
 
