@@ -162,9 +162,7 @@ def _schema(field: dict[str, Any]) -> Schema:
 
 def _schema_with_description(field: dict[str, Any]) -> Schema:
     schema, description = _schema(field), text_of(field.get("description"))
-    if not description:
-        return schema
-    return {**schema, "description": description} if isinstance(schema, dict) else {"description": description}
+    return {**object_of(schema), "description": description} if description else schema
 
 
 def _append_remark(method: Method, remark: str) -> Method:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from gateway.backend.redaction import REDACTED
@@ -46,34 +46,21 @@ class Step:
 
 class NoListing(Exception):
     """Raised where the backend gave no listing in this dialect; ``steps`` are the questions and their answers. With
-    ``is_partial`` it gave a part of one, so it speaks this dialect and no other is tried."""
+    ``is_partial`` it gave a part of one, so it speaks this dialect and no other is tried. ``unauthorized``: the backend
+    does not know who asked, rather than knowing and refusing. ``away``: no question reached the backend itself."""
 
     def __init__(self, steps: Iterable[Step], *, is_partial: bool = False) -> None:
         self.steps = tuple(steps)
         self.is_partial = is_partial
+        answers = [step.answer for step in self.steps]
+        self.denied = any(answer.denied for answer in answers)
+        self.unauthorized = any(answer.unauthorized for answer in answers)
+        self.unreachable = any(answer.unreachable for answer in answers)
+        self.away = bool(answers) and all(answer.away for answer in answers)
         super().__init__("; ".join(map(str, self.steps)))
-
-    @property
-    def denied(self) -> bool:
-        return any(step.answer.denied for step in self.steps)
-
-    @property
-    def unauthorized(self) -> bool:
-        """Return whether the backend does not know who asked, rather than knowing and refusing."""
-        return any(step.answer.unauthorized for step in self.steps)
-
-    @property
-    def unreachable(self) -> bool:
-        return any(step.answer.unreachable for step in self.steps)
-
-    @property
-    def away(self) -> bool:
-        """Return whether no question reached the backend itself."""
-        return bool(self.steps) and all(step.answer.away for step in self.steps)
 
 
 Part: TypeAlias = Literal["title", "description", "parameters", "types", "required", "result", "scopes"]
-PARTS: Final[tuple[Part, ...]] = get_args(Part)
 """Members that a listing can have of a method besides its name."""
 
 

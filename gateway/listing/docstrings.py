@@ -249,10 +249,8 @@ def _read_section(lines: list[str], at: int, docs: Docs) -> int:
 
 def _until_rule(lines: list[str], at: int) -> int:
     """Return the index of the next title with a rule below it, from line ``at`` on."""
-    for index in range(at, len(lines) - 1):
-        if lines[index].strip() and _RULE.fullmatch(lines[index + 1].strip()):
-            return index
-    return len(lines)
+    ruled = (index for index in range(at, len(lines) - 1) if _RULE.fullmatch(lines[index + 1].strip()))
+    return next((index for index in ruled if lines[index].strip()), len(lines))
 
 
 def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:

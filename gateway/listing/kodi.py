@@ -79,11 +79,6 @@ def _parameter(item: Any) -> Parameter:
 
 def _annotations(permission: Any) -> dict[str, Any]:
     permissions = sorted(texts_of([permission] if isinstance(permission, str) else permission))
-    if not permissions:
-        return {}
-    annotations: dict[str, Any] = {"permissions": permissions}
-    if permissions == ["ReadData"]:
-        annotations["readOnlyHint"] = True
-    if "RemoveData" in permissions:
-        annotations["destructiveHint"] = True
-    return annotations
+    hints = {"readOnlyHint": permissions == ["ReadData"], "destructiveHint": "RemoveData" in permissions}
+    given = {hint: True for hint, holds in hints.items() if holds}
+    return {"permissions": permissions, **given} if permissions else {}

@@ -83,7 +83,7 @@ def _method(name: str, service: dict[str, Any], document: dict[str, Any], docume
         description=text_of(service.get("description")),
         parameters=tuple(map(_parameter, declared)),
         structure=Structure.EITHER,
-        result=_schema(object_of(service.get("returns")), service.get("returns")),
+        result=_schema(service.get("returns")),
         root=document,
         endpoint=_endpoint(service.get("target"), document.get("target"), document_url),
     )
@@ -92,15 +92,13 @@ def _method(name: str, service: dict[str, Any], document: dict[str, Any], docume
 def _parameter(item: Any) -> Parameter:
     entry = object_of(item)
     required = entry["required"] is True if "required" in entry else entry.get("optional") is not True
-    return Parameter(
-        text_of(entry.get("name")), _schema(entry, entry.get("type")), required, text_of(entry.get("description"))
-    )
+    return Parameter(text_of(entry.get("name")), _schema(entry), required, text_of(entry.get("description")))
 
 
-def _schema(entry: dict[str, Any], kind: Any) -> Schema:
-    """Return the schema of an entry: a type word, a list of type words, or a schema of draft 02 or 03 with a name."""
-    if isinstance(kind, dict) and kind is entry:
-        kind = entry.get("type")
+def _schema(value: Any) -> Schema:
+    """Return the schema of a type word, a list of type words, or an entry: a schema of draft 02 or 03 with a name."""
+    entry = object_of(value)
+    kind: Any = entry.get("type") if isinstance(value, dict) else value
     rest = {keyword: content for keyword, content in entry.items() if keyword not in _NOT_SCHEMA}
     if _is_words(kind):
         # With other keywords it is JSON Schema, where "array" is a list and nothing else.

@@ -5,7 +5,7 @@ another dialect, with or without its JSON-RPC envelope.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -88,13 +88,12 @@ class Static:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        file = source.listing.file or ""
-        document, raw = await read_file(source.read_file, file)
-        return await _parse_file(file, document, raw, await read_documents(source))
+        return await _read_listing(source.read_file, source.listing.file or "", await read_documents(source))
 
 
-async def _parse_file(file: str, document: Any, raw: bytes, others: Mapping[str, Any]) -> Listing:
+async def _read_listing(read: Callable[[str], Awaitable[bytes]], file: str, others: Mapping[str, Any]) -> Listing:
     """Return the listing in a file. Raise :class:`NoListing` with a step for each fault, which names its line."""
+    document, raw = await read_file(read, file)
     try:
         return await asyncio.to_thread(parse_listing, document, others)
     except FaultyFile as error:
@@ -206,7 +205,6 @@ def _line(node: Any, path: tuple[str | int, ...]) -> int:
 async def read_fallback(file: str, form: MessageForm) -> Listing:
     """Return the operator's listing, ``catalog.fallback``, which is used while the backend gives none. ``form`` is the
     message form of its calls. Raise :class:`~gateway.listing.dialect.NoListing`."""
-    document, raw = await read_file(lambda name: asyncio.to_thread(Path(name).read_bytes), file)
-    listing = await _parse_file(file, document, raw, {})
+    listing = await _read_listing(lambda name: asyncio.to_thread(Path(name).read_bytes), file, {})
     note = f"the backend gave no listing; this is catalog.fallback, {file}"
     return replace(listing, form=form, notes=(*listing.notes, note))

@@ -128,9 +128,7 @@ class _Measure:
             node.breadth += inner.breadth * factor
             node.reevaluations = max(node.reevaluations, inner.reevaluations + (factor > 1))
             for child_key, counter in inner.children.items():
-                own = node.children.setdefault(child_key, Counter())
-                for target, times in counter.items():
-                    own[target] += times
+                node.children.setdefault(child_key, Counter()).update(counter)
         self._open.discard(key)
         self.nodes[key] = node
         return node
