@@ -128,14 +128,8 @@ def serve(aiohttp_server: AiohttpServer) -> Serve:
 async def source(url: str, **members: Any) -> AsyncIterator[BackendSource]:
     transport = Outbound()
     try:
-        yield BackendSource(
-            HttpTransport(transport, url),
-            url,
-            RequestParts(),
-            listing=ListingSettings(timeout=10),
-            max_bytes=2**20,
-            **members,
-        )
+        way, listing = HttpTransport(transport, url), ListingSettings(timeout=10)
+        yield BackendSource(way, url, RequestParts(), listing=listing, max_bytes=2**20, **members)
     finally:
         await transport.close()
 
