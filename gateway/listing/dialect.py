@@ -19,9 +19,7 @@ _RENAME: Final = "give it another name in the backend's listing"
 
 class ListingSource(Protocol):
     """Fetch what a listing is made of. A failure is a :class:`~gateway.model.SourceAnswer`; only files raise OSError.
-
-    ``url`` is the JSON-RPC endpoint, ``listing`` what the operator says of the listing.
-    """
+    ``url`` is the JSON-RPC endpoint, ``listing`` what the operator says of the listing."""
 
     url: str
     listing: ListingSettings

@@ -69,7 +69,7 @@ class Docs:
 def fill_from_docstring(method: Method) -> Method:
     """Return the method, with what its listing lacks filled in from its description. Fields that name no parameter stay
     in the description."""
-    method = name_parameters(method)
+    method = name_parameters(method)  # where a description names a parameter first, it would be sent by name
     # The description names a method without its namespace: "add" for "math.add".
     docs = parse_docstring(method.description, re.split(r"[./:]", method.name)[-1])
     result = method.result

@@ -52,8 +52,7 @@ def entry_of(value: Any) -> dict[str, Any]:
 
 
 def is_heading(name: Any) -> bool:
-    """Return whether a name cannot be a key of ``params``: it is missing, or a heading (Ethereum's "Transaction hash").
-    One is enough for calls by position, where the document leaves the structure open."""
+    """Return whether a name cannot be a key of ``params``: it is missing, or a heading ("Transaction hash")."""
     return not isinstance(name, str) or not name or _NOT_IN_KEYS.search(name) is not None
 
 
