@@ -30,7 +30,7 @@ def method(name: str = "m", **members: Any) -> Method:
 
 async def built(*methods: Method, pins: Pins | None = None, **knobs: Any) -> Catalog:
     builder = Builder(Params(), ValidatorCache(), pins=pins)
-    return await builder.build_catalog(Listing("openrpc", methods), CatalogSettings.model_validate(knobs))
+    return await builder.build_catalog(Listing("drupal", methods), CatalogSettings.model_validate(knobs))
 
 
 async def pinned(*methods: Method, **knobs: Any) -> Pins:

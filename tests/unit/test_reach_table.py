@@ -26,7 +26,7 @@ ROW: Final = re.compile(r"^\| (.+) \| (\S+) \| (.+) \| (\d+) \| (\d+) of (\d+) \
 async def tools_of(*methods: Method) -> dict[str, Any]:
     """The input schemas of the tools that come of these methods, as MCP lists them."""
     builder = Builder(Params(), ValidatorCache())
-    catalog = await builder.build_catalog(Listing(methods[0].dialect, methods), CatalogSettings())
+    catalog = await builder.build_catalog(Listing("static", methods), CatalogSettings())
     return {tool.name: PROJECTOR.project(tool) for tool in catalog.tools}
 
 
