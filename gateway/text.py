@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
 _MARK: Final = "…"
 _SECRET_NAME: Final = re.compile(r"key|token|secret|auth|pass|pwd|credential|sig", re.IGNORECASE)
@@ -96,6 +96,12 @@ def secrets_in(url: str) -> tuple[str, ...]:
     raw = filter(_is_token, parts.path.split("/"))
     values = (value for name, _, value in _pairs(parts.query) if _is_secret(name, value))
     return tuple(dict.fromkeys(form for part in (*raw, *values) for form in (unquote_plus(part), part) if form))
+
+
+def url_beside(url: str, path: str) -> str:
+    """Return a URL with ``path``, which begins with a slash, in place of its last segment, and without its query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rpartition("/")[0] + path, "", ""))
 
 
 def masked_url(url: str) -> str:

@@ -21,7 +21,7 @@ TTL, MAX_STALE = 100.0, 1000.0
 
 
 def listing_of(*methods: str, results: Mapping[str, Any] = MappingProxyType({})) -> Listing:
-    return Listing("static", tuple(Method(name, "static", result=results.get(name)) for name in methods))
+    return Listing("static", tuple(Method(name, result=results.get(name)) for name in methods))
 
 
 class Backend:

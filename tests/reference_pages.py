@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from pydantic.fields import FieldInfo
 
 from gateway.cli.config_reference import RELOAD, as_yaml, default_of, meaning
 from gateway.config.layers import environment_name
-from gateway.listing.dialect import PARTS
+from gateway.listing.dialect import Part
 from gateway.listing.reader import DIALECTS
 from gateway.settings.paths import documents, knobs
 from gateway.settings.services import ServiceSections
 
+_PARTS: Final = get_args(Part)
 _DOCS: Final = Path(__file__).parents[1] / "docs"
 _INTRODUCTION: Final = """\
 # Dialects
@@ -96,10 +97,10 @@ def _requests() -> Iterator[str]:
 
 def _carried() -> Iterator[str]:
     yield from ("## What is carried", "", "Besides the name of each method:", "")
-    yield f"| dialect | {' | '.join(PARTS)} | passed |"
-    yield "|---" * (len(PARTS) + 2) + "|"
+    yield f"| dialect | {' | '.join(_PARTS)} | passed |"
+    yield "|---" * (len(_PARTS) + 2) + "|"
     for name, dialect in DIALECTS.items():
-        marks = ("✓" if part in dialect.info.carries else "" for part in PARTS)
+        marks = ("✓" if part in dialect.info.carries else "" for part in _PARTS)
         yield f"| `{name}` | {' | '.join(marks)} | {dialect.info.params} |"
 
 

@@ -9,13 +9,11 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 import structlog
 
@@ -30,7 +28,7 @@ from gateway.jsonrpc import Raw
 from gateway.jsonrpc.bounds import echoes_unquoted, memory_cost
 from gateway.jsonrpc.response import ResponseError, parse_decoded_response
 from gateway.model import NOT_ASKED, MessageForm, SourceAnswer, Version
-from gateway.settings import CustomListing
+from gateway.settings import ListingSettings
 from gateway.settings.knobs import texts_in
 from gateway.text import shorten
 
@@ -58,9 +56,7 @@ log = structlog.get_logger()
 class BackendSource:
     """Ask the questions about one listing, with one caller's credential, within one deadline.
 
-    ``url`` is the JSON-RPC endpoint, ``base`` the same without its last path segment, ``origin`` without its path.
-    The operator gives ``listing_url`` and ``file`` (where the listing is), ``custom`` (its form) and ``documents``
-    (files for the documents that it refers to).
+    ``url`` is the JSON-RPC endpoint, ``listing`` what the operator says of the listing.
     ``patience`` bounds each question, in seconds. ``secrets`` and those in ``parts`` are removed from answers.
     ``form`` is the form of the questions. It becomes one of ``others`` where the service complains about the first and
     understands that one. ``reserve`` counts the memory of answers until :meth:`close`, and says whether there is room.
@@ -72,11 +68,7 @@ class BackendSource:
         url: str,
         parts: RequestParts,
         *,
-        listing_url: str | None = None,
-        file: str | None = None,
-        custom: CustomListing | None = None,
-        documents: Mapping[str, str] = MappingProxyType({}),
-        timeout: float,
+        listing: ListingSettings,
         max_bytes: int,
         patience: float | None = None,
         secrets: Sequence[str] = (),
@@ -84,14 +76,8 @@ class BackendSource:
         others: Sequence[MessageForm] = (ALWAYS, ONE, INTEGERS),
         reserve: Callable[[int], bool] = lambda _: True,
     ) -> None:
-        scheme, host, path, _, _ = urlsplit(url)
         self.url = url
-        self.base = urlunsplit((scheme, host, path.rpartition("/")[0], "", ""))
-        self.origin = urlunsplit((scheme, host, "", "", ""))
-        self.listing_url = listing_url
-        self.file = file
-        self.custom = custom or CustomListing()
-        self.documents = documents
+        self.listing = listing
         self.patience = patience
         self.form = form
         self._others = tuple(others)
@@ -99,8 +85,8 @@ class BackendSource:
         self._parts = parts
         self._credentials = prepare_secrets((*parts.secrets, *secrets))
         # Params of a custom listing may be ordinary words, so they are removed from error texts but not from listings.
-        self._secrets = prepare_secrets((*self._credentials, *texts_in(self.custom.params)))
-        self._deadline = time.monotonic() + timeout
+        self._secrets = prepare_secrets((*self._credentials, *texts_in(listing.custom.params)))
+        self._deadline = time.monotonic() + listing.timeout
         self._max_bytes = max_bytes
         self._answer_hash: list[bytes] = []
         self.size = self._reserved = 0
@@ -117,7 +103,7 @@ class BackendSource:
         self._reserved = 0
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
-        """Send a JSON-RPC call to ``listing_url`` or ``url``."""
+        """Send a JSON-RPC call to the listing's own URL, if it has one, else to ``url``."""
         answer, complains = await self._call_once(method, params, self.form)
         # The other forms are tried once: they cost questions, and a service that refuses all has another reason.
         others, self._others = (self._others, ()) if complains or answer.has_value else ((), self._others)
@@ -144,7 +130,7 @@ class BackendSource:
         body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
         is_socket = not self._transport.has_documents
         form = replace(form, in_order=is_socket and self.form.in_order is not False)  # until an answer has an id
-        outgoing = Outgoing(id, body, self._parts, self._parts.headers, self.listing_url, form)
+        outgoing = Outgoing(id, body, self._parts, self._parts.headers, self.listing.url, form)
         reply = await self._ask(outgoing)
         if isinstance(reply, SourceAnswer):
             return reply, is_socket and (reply.late or reply.ended)

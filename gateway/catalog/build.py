@@ -42,7 +42,7 @@ class Builder:
         curation, pins, quarantined = Curation(settings), self.pins, list(listing.quarantined)
         policy = ToolPolicy(
             self.params, settings.trust_annotations, listing.form, listing.by_position, self.leading_params,
-            self.named_arguments, settings.results.max,
+            self.named_arguments, settings.results.max, listing.dialect,
         )  # fmt: skip
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         hidden = {method.name for method in listing.methods} - {method.name for method in methods}

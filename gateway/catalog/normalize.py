@@ -46,6 +46,7 @@ class ToolPolicy:
     leading_params: bool = False
     named_arguments: bool = False
     max_result: int | None = None
+    dialect: str = ""
 
 
 def build_tool(
@@ -69,7 +70,7 @@ def build_tool(
     inputs, renamed = _publish_input(shown, _is_closed(method, structure), validators)
     output, note = _output_schema(method, override, validators)
     published_output = None if output is None else texts.remove_hidden_characters(output, results=True)
-    annotations, leftover = _annotations(method, override, policy.trust_annotations)
+    annotations, leftover = _annotations(method, override, policy)
     return Tool(
         name=tool_names[NameStyle.MCP],
         names=tool_names,
@@ -161,10 +162,10 @@ def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> tu
         return Structure.BY_POSITION if by_position else Structure.BY_NAME, True
     if is_bare and not by_position:
         return Structure.UNKNOWN, True  # one argument, a list or an object: the caller chooses
-    guess = Structure.BY_POSITION if by_position or policy.by_position else Structure.BY_NAME
+    has_order = method.input_schema is None
+    guess = Structure.BY_POSITION if by_position or (policy.by_position and has_order) else Structure.BY_NAME
     # Without an order, nothing but names can be tried.
-    has_order = method.is_complete and method.input_schema is None and bool(method.parameters)
-    return guess, is_one or not has_order
+    return guess, is_one or not (has_order and method.is_complete and method.parameters)
 
 
 def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
@@ -217,14 +218,14 @@ def _output_schema(
     return (schema if schema.keys() - ANNOTATIONS else None), None
 
 
-def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple[JsonObject, dict[str, Any]]:
+def _annotations(method: Method, override: ToolOverride, policy: ToolPolicy) -> tuple[JsonObject, dict[str, Any]]:
     """Return the published hints, and the backend's other annotations for ``_meta``. A method that moves money, signs
     or changes a whole site is marked destructive, unless the backend is trusted and says that it changes nothing."""
     leftover = {key: value for key, value in method.annotations.items() if isinstance(key, str)}
     published: dict[str, Any] = {}
-    if trusted:
+    if policy.trust_annotations:
         published = {key: leftover.pop(key) for key in HINTS if isinstance(leftover.get(key), bool)}
-    changes_site = method.name in CHANGES_SITE and method.dialect in ("drupal", "jsonrpc_mcp")
+    changes_site = method.name in CHANGES_SITE and policy.dialect in ("drupal", "jsonrpc_mcp")
     if (changes_site or moves_value(method.name)) and published.get("readOnlyHint") is not True:
         published["destructiveHint"] = True
     published |= override.annotations.model_dump(exclude_none=True)

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from gateway.listing import dialect
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
-from gateway.listing.entries import UnusableMethod, is_heading, name_parameters, object_of, schema_of_word, text_of
-from gateway.model import Listing, Method, Parameter, SourceAnswer, Structure
+from gateway.listing.entries import UnusableMethod, object_of, schema_of_word, text_of
+from gateway.model import Listing, Method, Parameter, SourceAnswer
 from gateway.settings.custom import CustomListing, CustomParameter, Path
 
 MAX_METHODS: Final = 20_000
@@ -32,9 +32,9 @@ class Custom:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        form = source.custom
+        form = source.listing.custom
         if form.method is None:
-            question = dialect.get_question(source, source.listing_url or source.url)
+            question = dialect.get_question(source, source.url)
         else:
             params = None if form.params is None else form.params.get_secret_value()
             question = dialect.call_question(source, form.method, params)
@@ -70,36 +70,31 @@ def parse_listing(document: Any, form: CustomListing) -> Listing:
     listing = dialect.listing_of(Custom.name, named, parse_entry)
     if not listing.methods:
         raise ValueError(_why_empty(listing, form))
-    # One name that cannot be a key of params shows that the service takes its params by position.
-    names = (name for method in listing.methods for name in (method.name, *(p.name for p in method.parameters or ())))
-    note = f"{form.methods} finds more than {MAX_METHODS} methods; the others are left out"
-    notes = (note,) if len(entries) > MAX_METHODS else ()
-    return replace(listing, by_position=any(map(is_heading, names)), notes=notes)
+    if len(entries) <= MAX_METHODS:
+        return listing
+    return replace(listing, notes=(f"{form.methods} finds more than {MAX_METHODS} methods; the others are left out",))
 
 
 def _method(name: str, entry: Any, form: CustomListing, root: dict[str, Any]) -> Method:
     input_schema = _value_at(form.input_schema, entry)
-    parameters, structure = _parameters(form, entry)
     return Method(
         name,
-        Custom.name,
         title=text_of(_value_at(form.title, entry)),
         description=text_of(_value_at(form.description, entry)),
-        parameters=parameters,
+        parameters=_parameters(form, entry),
         input_schema=input_schema if isinstance(input_schema, dict) else None,
-        structure=structure,
         result=schema_of_word(_value_at(form.result, entry)),
         root=root,
     )
 
 
-def _parameters(form: CustomListing, entry: Any) -> tuple[tuple[Parameter, ...] | None, Structure]:
+def _parameters(form: CustomListing, entry: Any) -> tuple[Parameter, ...] | None:
     if form.parameters is None:
-        return None, Structure.UNKNOWN
+        return None
     found = form.parameters.find(entry, MAX_PARAMETERS + 1)
     if len(found) > MAX_PARAMETERS:
         raise UnusableMethod(f"more than {MAX_PARAMETERS} parameters", "narrow backend.listing.custom.parameters")
-    return name_parameters((_parameter(form.parameter, key, item) for key, item in found), Structure.UNKNOWN)
+    return tuple(_parameter(form.parameter, key, item) for key, item in found)
 
 
 def _parameter(form: CustomParameter, key: str | None, entry: Any) -> Parameter:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_listing, listing_of
 from gateway.listing.docstrings import fill_from_docstring
-from gateway.listing.entries import any_if_null, entry_of, list_of, name_parameters, object_of, schema_of_word, text_of
+from gateway.listing.entries import any_if_null, entry_of, list_of, object_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
 NOT_SAID: Final = "The service does not say which arguments are required."
@@ -91,30 +91,29 @@ def _named(entries: list[Any]) -> Iterator[tuple[Any, Any]]:
 
 def _procedure(name: str, proc: dict[str, Any]) -> Method:
     """Return the method of an entry of ``procs``. Its parameters are names, or objects with a name and a type."""
-    # An empty list may also stand for a function without annotations, so it declares nothing.
-    known, structure = name_parameters(map(_parameter, list_of(proc.get("params"))), Structure.EITHER)
-    method = _of_entry(name, proc, known or None, structure if known else Structure.BY_NAME)
+    method = _of_entry(name, proc, Structure.EITHER)
+    if not method.parameters:  # an empty list may also stand for a function without annotations
+        method = replace(method, parameters=None, structure=Structure.BY_NAME)
+    method = fill_from_docstring(method)
     return _append_remark(method, NOT_SAID if method.parameters else _UNKNOWN)
 
 
 def _positional(name: str, entry: dict[str, Any]) -> Method:
     """Return the method of an entry of RPC4Django's ``methods``, called by position, as XML-RPC has it."""
-    known, structure = name_parameters(map(_parameter, list_of(entry.get("params"))), Structure.BY_POSITION)
-    return _append_remark(_of_entry(name, entry, known, structure), NOT_SAID if known else "")
+    method = fill_from_docstring(_of_entry(name, entry, Structure.BY_POSITION))
+    return _append_remark(method, NOT_SAID if method.parameters else "")
 
 
-def _of_entry(name: str, entry: dict[str, Any], known: tuple[Parameter, ...] | None, structure: Structure) -> Method:
+def _of_entry(name: str, entry: dict[str, Any], structure: Structure) -> Method:
     result = entry.get("return")
-    method = Method(
+    return Method(
         name,
-        Describe.name,
         description=text_of(entry.get("summary")) or text_of(entry.get("help")),
-        parameters=known,
+        parameters=tuple(map(_parameter, list_of(entry.get("params")))),
         structure=structure,
         result=_schema(result if isinstance(result, dict) else {"type": result}),
         annotations={"idempotentHint": True} if entry.get("idempotent") is True else {},
     )
-    return fill_from_docstring(method)
 
 
 def _method(name: str, entry: Any) -> Method:
@@ -125,14 +124,12 @@ def _method(name: str, entry: Any) -> Method:
     summary, description = text_of(entry.get("summary")), text_of(entry.get("description"))
     tags = [object_of(tag).get("name") for tag in list_of(entry.get("tags"))]
     named = [tag for tag in tags if isinstance(tag, str)]
-    parameters, structure = name_parameters(map(_parameter, fields), Structure.EITHER)
     method = Method(
         name,
-        Describe.name,
         title=summary if description else "",
         description=description or summary,
-        parameters=parameters,
-        structure=structure,
+        parameters=tuple(map(_parameter, fields)),
+        structure=Structure.EITHER,
         result=_schema(object_of(entry.get("returns"))),
         meta={"tags": named} if named else {},
         deprecated=entry.get("deprecated") is True,
@@ -165,9 +162,7 @@ def _schema(field: dict[str, Any]) -> Schema:
 
 def _schema_with_description(field: dict[str, Any]) -> Schema:
     schema, description = _schema(field), text_of(field.get("description"))
-    if not description:
-        return schema
-    return {**schema, "description": description} if isinstance(schema, dict) else {"description": description}
+    return {**object_of(schema), "description": description} if description else schema
 
 
 def _append_remark(method: Method, remark: str) -> Method:

@@ -1,34 +1,28 @@
 """Define what a dialect is and what it may ask, and make a listing of its entries."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from gateway.listing.entries import REMEDY, UnusableMethod
+from gateway.backend.redaction import REDACTED
+from gateway.listing.entries import REMEDY, UnusableMethod, is_heading, name_parameters
 from gateway.model import NOT_ASKED, Listing, Method, QuarantinedMethod, SourceAnswer
-from gateway.settings import CustomListing
+from gateway.settings import ListingSettings
 from gateway.text import masked_url, shorten
 
 MAX_NAME: Final = 512
 """Longest method name, in characters, that any dialect accepts. Real names have some tens."""
+_RENAME: Final = "give it another name in the backend's listing"
 
 
 class ListingSource(Protocol):
     """Fetch what a listing is made of. A failure is a :class:`~gateway.model.SourceAnswer`; only files raise OSError.
-
-    ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root. The others are the operator's:
-    ``documents`` maps the address of each document that the listing refers to, to a local file.
-    """
+    ``url`` is the JSON-RPC endpoint, ``listing`` what the operator says of the listing."""
 
     url: str
-    base: str
-    origin: str
-    listing_url: str | None
-    file: str | None
-    custom: CustomListing
-    documents: Mapping[str, str]
+    listing: ListingSettings
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer: ...
 
@@ -50,34 +44,21 @@ class Step:
 
 class NoListing(Exception):
     """Raised where the backend gave no listing in this dialect; ``steps`` are the questions and their answers. With
-    ``is_partial`` it gave a part of one, so it speaks this dialect and no other is tried."""
+    ``is_partial`` it gave a part of one, so it speaks this dialect and no other is tried. ``unauthorized``: the backend
+    does not know who asked, rather than knowing and refusing. ``away``: no question reached the backend itself."""
 
     def __init__(self, steps: Iterable[Step], *, is_partial: bool = False) -> None:
         self.steps = tuple(steps)
         self.is_partial = is_partial
+        answers = [step.answer for step in self.steps]
+        self.denied = any(answer.denied for answer in answers)
+        self.unauthorized = any(answer.unauthorized for answer in answers)
+        self.unreachable = any(answer.unreachable for answer in answers)
+        self.away = bool(answers) and all(answer.away for answer in answers)
         super().__init__("; ".join(map(str, self.steps)))
-
-    @property
-    def denied(self) -> bool:
-        return any(step.answer.denied for step in self.steps)
-
-    @property
-    def unauthorized(self) -> bool:
-        """Return whether the backend does not know who asked, rather than knowing and refusing."""
-        return any(step.answer.unauthorized for step in self.steps)
-
-    @property
-    def unreachable(self) -> bool:
-        return any(step.answer.unreachable for step in self.steps)
-
-    @property
-    def away(self) -> bool:
-        """Return whether no question reached the backend itself."""
-        return bool(self.steps) and all(step.answer.away for step in self.steps)
 
 
 Part: TypeAlias = Literal["title", "description", "parameters", "types", "required", "result", "scopes"]
-PARTS: Final[tuple[Part, ...]] = get_args(Part)
 """Members that a listing can have of a method besides its name."""
 
 
@@ -116,7 +97,9 @@ class Question:
     ask: Callable[[], Awaitable[SourceAnswer]]
 
 
-def get_question(source: ListingSource, url: str) -> Question:
+def get_question(source: ListingSource, usual_url: str) -> Question:
+    """Return the question for the document at ``backend.listing.url``; without one, at its usual URL."""
+    url = source.listing.url or usual_url
     return Question(f"GET {masked_url(path_of(url))}", lambda: source.get_document(url))
 
 
@@ -171,15 +154,22 @@ def name_fault(name: Any, index: int) -> QuarantinedMethod | None:
 
 def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], parse_entry: Callable[[str, Any], Method]) -> Listing:
     """Return the listing of (name, entry) pairs. ``parse_entry`` makes a method of a name and its entry, or raises
-    :class:`UnusableMethod`. Such an entry, and one without a usable name, is quarantined; the others stay. A result
-    that may be anything says nothing, so it is left out."""
+    :class:`UnusableMethod`. Such an entry, one without a usable name, and one whose name or endpoint quoted a
+    credential, is quarantined; the others stay. A result that may be anything says nothing, so it is left out. One name
+    that cannot be a key of params shows that the service takes its params by position."""
     methods: list[Method] = []
     quarantined: list[QuarantinedMethod] = []
+    by_position = False
     for index, (name, entry) in enumerate(entries):
         fault = name_fault(name, index)
         if fault is None:
             try:
                 method = parse_entry(name, entry)
+                if REDACTED in f"{name} {method.wire_name} {method.endpoint}":
+                    raise UnusableMethod("its name quotes a credential", _RENAME)
+                names = (name, *(parameter.name for parameter in method.parameters or ()))
+                by_position = by_position or any(map(is_heading, names))
+                method = name_parameters(method)
                 methods.append(replace(method, result=None) if method.result is True else method)
             except UnusableMethod as error:
                 fault = QuarantinedMethod(name, error.reason, error.remedy)
@@ -187,4 +177,4 @@ def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], parse_entry: Ca
                 fault = QuarantinedMethod(name, "the entry is nested too deeply", REMEDY)
         if fault is not None:
             quarantined.append(fault)
-    return Listing(dialect, tuple(methods), tuple(quarantined))
+    return Listing(dialect, tuple(methods), tuple(quarantined), by_position=by_position)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from typing import Final
 
-from gateway.listing.entries import any_if_null, or_null, schema_of_phrase
-from gateway.model import Method, Parameter, Schema, Structure
+from gateway.listing.entries import any_if_null, name_parameters, or_null, schema_of_phrase
+from gateway.model import Method, Parameter, Structure
 
 _LONGEST: Final = 32 * 1024
 """Characters of the longest text that is parsed. The possessive quantifiers (``++``) below keep parsing linear."""
@@ -45,10 +45,6 @@ class DocumentedArgument:
     description: str = ""
     optional: bool = False
 
-    @property
-    def schema(self) -> Schema:
-        return any_if_null(schema_of_phrase(self.type))
-
 
 @dataclass(slots=True)
 class Docs:
@@ -73,6 +69,7 @@ class Docs:
 def fill_from_docstring(method: Method) -> Method:
     """Return the method, with what its listing lacks filled in from its description. Fields that name no parameter stay
     in the description."""
+    method = name_parameters(method)  # where a description names a parameter first, it would be sent by name
     # The description names a method without its namespace: "add" for "math.add".
     docs = parse_docstring(method.description, re.split(r"[./:]", method.name)[-1])
     result = method.result
@@ -116,7 +113,7 @@ def _name_parameters(parameters: tuple[Parameter, ...] | None, docs: Docs) -> tu
 def _merge(parameter: Parameter, documented: DocumentedArgument | None) -> Parameter:
     if documented is None:
         return parameter
-    schema, kind = parameter.schema, documented.schema
+    schema, kind = parameter.schema, any_if_null(schema_of_phrase(documented.type))
     default = {} if isinstance(schema, bool) else {"default": schema["default"]} if "default" in schema else {}
     # The listing's own schema wins, unless it has no more than a default.
     if schema in (True, {}, default):
@@ -252,10 +249,8 @@ def _read_section(lines: list[str], at: int, docs: Docs) -> int:
 
 def _until_rule(lines: list[str], at: int) -> int:
     """Return the index of the next title with a rule below it, from line ``at`` on."""
-    for index in range(at, len(lines) - 1):
-        if lines[index].strip() and _RULE.fullmatch(lines[index + 1].strip()):
-            return index
-    return len(lines)
+    ruled = (index for index in range(at, len(lines) - 1) if _RULE.fullmatch(lines[index + 1].strip()))
+    return next((index for index in ruled if lines[index].strip()), len(lines))
 
 
 def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:

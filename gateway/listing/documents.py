@@ -19,26 +19,22 @@ MEMBER: Final = "x-documents"
 """Member of the listing that holds the other documents, by number."""
 
 
-class UnreadableFile(ValueError):
-    """Raised where a file holds neither JSON nor YAML; the message says at which line."""
-
-
 def load(raw: bytes) -> Any:
-    """Return the value of JSON or YAML. Raise :class:`UnreadableFile`."""
+    """Return the value of JSON or YAML. Raise :class:`ValueError` that says what is wrong, and at which line."""
     try:
         return jsonrpc.decode(raw)  # a part of YAML, read a hundred times faster
     except ValueError:
         try:
             return yaml.load(raw, Loader=_Loader)  # noqa: S506, derived from CSafeLoader
-        except UnicodeDecodeError:
-            raise UnreadableFile("not UTF-8") from None
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f"line {mark.line + 1}: " if mark is not None else ""
             what = str(getattr(error, "problem", None) or "neither JSON nor YAML")
-            raise UnreadableFile(where + what.replace("any token", "any token: use spaces for tabs")) from None
+            raise ValueError(where + what.replace("any token", "any token: use spaces for tabs")) from None
         except RecursionError:
-            raise UnreadableFile("nested too deeply") from None
+            raise ValueError("nested too deeply") from None
+        except (AttributeError, LookupError):  # of PyYAML, as a ValueError in other cases
+            raise ValueError("a value is not what its tag (!!name) says") from None
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -64,15 +60,14 @@ async def read_file(read: Callable[[str], Awaitable[bytes]], file: str) -> tuple
     try:
         raw = await read(file)
         return await asyncio.to_thread(load, raw), raw  # a saved answer may have megabytes
-    except OSError as error:
-        raise NoListing([Step(file, SourceAnswer(error.strerror or str(error)))]) from None
-    except UnreadableFile as error:
-        raise NoListing([Step(file, SourceAnswer(str(error)))]) from None
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", None) or str(error)
+        raise NoListing([Step(file, SourceAnswer(what))]) from None
 
 
 async def read_documents(source: ListingSource) -> dict[str, Any]:
     """Return the operator's documents by their addresses. Raise :class:`NoListing`."""
-    return {address: (await read_file(source.read_file, file))[0] for address, file in source.documents.items()}
+    return {address: (await read_file(source.read_file, file))[0] for address, file in source.listing.documents.items()}
 
 
 def inline_documents(document: Any, others: Mapping[str, Any]) -> Any:

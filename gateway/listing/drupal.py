@@ -12,6 +12,7 @@ from urllib.parse import quote
 from gateway.listing.dialect import DialectInfo, ListingSource, first_match, get_question, listing_of
 from gateway.listing.entries import object_of, schema_of, text_of
 from gateway.model import Listing, Method, Parameter, Structure
+from gateway.text import url_beside
 
 PATH: Final = "/jsonrpc/methods"
 _CONCURRENCY: Final = 4
@@ -31,8 +32,8 @@ class Drupal:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        question = get_question(source, source.listing_url or source.base + PATH)
-        document = await first_match([question], recognizes, "without data[] of JsonRpcMethod entries")
+        questions = [get_question(source, url_beside(source.url, PATH))]
+        document = await first_match(questions, recognizes, "without data[] of JsonRpcMethod entries")
         return parse_listing(await _add_parameters(source, document))
 
 
@@ -49,7 +50,7 @@ async def _add_parameters(source: ListingSource, document: dict[str, Any]) -> di
             return entry
         async with slots:
             # Our own address, not the entry's link: the link may name another host.
-            answer = await source.get_document(f"{source.base}{PATH}/{quote(entry['id'], safe='')}")
+            answer = await source.get_document(url_beside(source.url, f"{PATH}/{quote(entry['id'], safe='')}"))
         resource = object_of(answer.value)
         return resource if resource.get("id") == entry["id"] else entry
 
@@ -80,21 +81,12 @@ def parse_listing(document: Any) -> Listing:
 
 def _method(name: str, attributes: dict[str, Any]) -> Method:
     declared = attributes.get("params")
-    if isinstance(declared, list):
-        parameters = tuple(_parameter(f"arg{index}", item) for index, item in enumerate(declared))
-        structure = Structure.BY_POSITION if declared else Structure.BY_NAME
-    else:
-        parameters = tuple(_parameter(key, item) for key, item in object_of(declared).items())
-        # The module answers an array with HTTP 200 and ignores its values.
-        structure = Structure.BY_NAME
+    named = [("", item) for item in declared] if isinstance(declared, list) else object_of(declared).items()
     return Method(
         name,
-        Drupal.name,
-        title=text_of(attributes.get("title")),
         description=text_of(attributes.get("usage")),
-        parameters=parameters,
-        structure=structure,
-        result=attributes["output"] if isinstance(attributes.get("output"), dict) else None,
+        parameters=tuple(_parameter(key, item) for key, item in named),
+        structure=Structure.BY_NAME,  # the module answers an array with HTTP 200 and ignores its values
     )
 
 

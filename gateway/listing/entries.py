@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.model import Parameter, Schema, Structure
+from gateway.model import Method, Parameter, Schema, Structure
 
 REMEDY: Final = "fix the entry in the backend's listing"
 _NOT_IN_KEYS: Final = re.compile(r"[\s()\[\]{}<>]")
@@ -52,23 +52,23 @@ def entry_of(value: Any) -> dict[str, Any]:
 
 
 def is_heading(name: Any) -> bool:
-    """Return whether a name cannot be a key of ``params``: it is missing, or a heading (Ethereum's "Transaction hash").
-    One is enough for calls by position, where the document leaves the structure open."""
+    """Return whether a name cannot be a key of ``params``: it is missing, or a heading ("Transaction hash")."""
     return not isinstance(name, str) or not name or _NOT_IN_KEYS.search(name) is not None
 
 
-def name_parameters(parameters: Iterable[Parameter], structure: Structure) -> tuple[tuple[Parameter, ...], Structure]:
-    """Return the parameters, each with its own name, and the structure to pass them in: by position where a name is
-    missing or stands twice, because only its position identifies such a parameter."""
+def name_parameters(method: Method) -> Method:
+    """Return the method, each parameter with its own name. It is called by position where one is missing or stands
+    twice, because only its position identifies such a parameter."""
     named: dict[str, Parameter] = {}
-    for position, parameter in enumerate(parameters):
+    for position, parameter in enumerate(method.parameters or ()):
         name = parameter.name or f"arg{position}"
         while name in named:
             name = f"{name}_{position}"
-        if name != parameter.name:
-            structure = Structure.BY_POSITION
-        named[name] = replace(parameter, name=name)
-    return tuple(named.values()), structure
+        named[name] = parameter if name == parameter.name else replace(parameter, name=name)
+    parameters = tuple(named.values())
+    if parameters == (method.parameters or ()):
+        return method
+    return replace(method, parameters=parameters, structure=Structure.BY_POSITION)
 
 
 NULL: Final[Schema] = {"type": "null"}

@@ -87,7 +87,6 @@ def _method(name: str, page: str) -> Method:
     parameters = _arguments(sections["Arguments"]) if "Arguments" in sections else _from_call(first.removeprefix(name))
     return Method(
         name,
-        Help.name,
         description="\n".join(sections[""]).strip(),
         parameters=parameters,
         structure=Structure.BY_POSITION,

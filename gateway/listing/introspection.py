@@ -107,7 +107,6 @@ def parse_listing(
         parameters, result = _types_of_signature(signatures.get(name))
         method = Method(
             name,
-            SystemIntrospection.name,
             description=text_of(helps.get(name)).strip(),
             parameters=parameters,
             structure=Structure.EITHER if takes_names else Structure.BY_POSITION,

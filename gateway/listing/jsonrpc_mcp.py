@@ -13,7 +13,7 @@ from gateway.listing import drupal
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step, add_step, listing_of, path_of
 from gateway.listing.entries import object_of, text_of, texts_of
 from gateway.model import Listing, Method, SourceAnswer, Structure
-from gateway.text import masked_url
+from gateway.text import masked_url, url_beside
 
 PATH: Final = "/mcp/tools/list"
 MAX_PAGES: Final = 200
@@ -32,7 +32,7 @@ class JsonrpcMcp:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        url = source.listing_url or source.base + PATH
+        url = source.listing.url or url_beside(source.url, PATH)
         separator = "&" if "?" in url else "?"
         entries: list[Any] = []
         cursors: list[Any] = [None]
@@ -50,7 +50,7 @@ class JsonrpcMcp:
         return await self._add_details(source, parse_listing(entries))
 
     async def _add_details(self, source: ListingSource, listing: Listing) -> Listing:
-        answer = await source.get_document(source.base + drupal.PATH)
+        answer = await source.get_document(url_beside(source.url, drupal.PATH))
         if not (answer.has_value and drupal.recognizes(answer.value)):
             return listing
         details = {method.name: method for method in drupal.parse_listing(answer.value).methods}
@@ -93,7 +93,6 @@ def _method(name: str, entry: dict[str, Any]) -> Method:
     input_schema, output = entry.get("inputSchema"), entry.get("outputSchema")
     return Method(
         name,
-        JsonrpcMcp.name,
         title=text_of(entry.get("title")),
         description=text_of(entry.get("description")),
         input_schema=input_schema if isinstance(input_schema, dict) else False,

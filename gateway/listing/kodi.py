@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
-from gateway.listing.entries import entry_of, list_of, name_parameters, object_of, schema_of_word, text_of, texts_of
+from gateway.listing.entries import entry_of, list_of, object_of, schema_of_word, text_of, texts_of
 from gateway.model import Listing, Method, Parameter, ServiceInfo, Structure
 
 INTROSPECT: Final = "JSONRPC.Introspect"
@@ -30,7 +30,7 @@ class Kodi:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        questions = [get_question(source, source.listing_url or source.url), call_question(source, INTROSPECT)]
+        questions = [get_question(source, source.url), call_question(source, INTROSPECT)]
         document = await first_match(questions, recognizes, "no methods{} beside types{}")
         if not any("permission" in object_of(method) for method in document["methods"].values()):
             answer = await source.call_method(INTROSPECT, {"getdescriptions": True, "getmetadata": True})
@@ -50,13 +50,11 @@ def parse_listing(document: dict[str, Any]) -> Listing:
     def parse_entry(name: str, entry: Any) -> Method:
         entry = entry_of(entry)
         returns = entry.get("returns")
-        parameters, structure = name_parameters(map(_parameter, list_of(entry.get("params"))), Structure.EITHER)
         return Method(
             name,
-            Kodi.name,
             description=text_of(entry.get("description")),
-            parameters=parameters,
-            structure=structure,
+            parameters=tuple(map(_parameter, list_of(entry.get("params")))),
+            structure=Structure.EITHER,
             result={"$schema": DRAFT, **returns} if isinstance(returns, dict) else schema_of_word(returns),
             root=root,
             annotations=_annotations(entry.get("permission")),
@@ -81,11 +79,6 @@ def _parameter(item: Any) -> Parameter:
 
 def _annotations(permission: Any) -> dict[str, Any]:
     permissions = sorted(texts_of([permission] if isinstance(permission, str) else permission))
-    if not permissions:
-        return {}
-    annotations: dict[str, Any] = {"permissions": permissions}
-    if permissions == ["ReadData"]:
-        annotations["readOnlyHint"] = True
-    if "RemoveData" in permissions:
-        annotations["destructiveHint"] = True
-    return annotations
+    hints = {"readOnlyHint": permissions == ["ReadData"], "destructiveHint": "RemoveData" in permissions}
+    given = {hint: True for hint, holds in hints.items() if holds}
+    return {"permissions": permissions, **given} if permissions else {}

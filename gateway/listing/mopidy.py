@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_listing, listing_of
 from gateway.listing.docstrings import fill_from_docstring
-from gateway.listing.entries import entry_of, name_parameters, object_of, text_of
+from gateway.listing.entries import entry_of, object_of, text_of
 from gateway.model import Listing, Method, Parameter, Structure
 
 DESCRIBE: Final = "core.describe"
@@ -41,14 +41,12 @@ def parse_listing(document: dict[str, Any]) -> Listing:
 
 def _method(name: str, entry: Any) -> Method:
     entry = entry_of(entry)
-    method = Method(name, Mopidy.name, description=text_of(entry.get("description")).strip())
-    if not isinstance(entry.get("params"), list):
-        return fill_from_docstring(method)
-    declared = [object_of(item) for item in entry["params"]]
-    parameters, structure = name_parameters(
-        (_parameter(item) for item in declared if not _is_variadic(item)), Structure.EITHER
-    )
-    return fill_from_docstring(replace(method, parameters=parameters, structure=structure))
+    method = Method(name, description=text_of(entry.get("description")).strip())
+    if isinstance(entry.get("params"), list):
+        declared = map(object_of, entry["params"])
+        parameters = tuple(_parameter(item) for item in declared if not _is_variadic(item))
+        method = replace(method, parameters=parameters, structure=Structure.EITHER)
+    return fill_from_docstring(method)
 
 
 def _is_variadic(item: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import urljoin
 
 from gateway import jsonrpc
 from gateway.jsonrpc import resolve
@@ -16,9 +17,10 @@ from gateway.listing.dialect import DialectInfo, ListingSource, call_question, f
 from gateway.listing.documents import inline_documents, read_documents
 from gateway.listing.entries import is_heading, list_of, object_of, schema_of, text_of, texts_of
 from gateway.model import Listing, Method, Parameter, ServiceInfo, Structure
-from gateway.text import excerpt
+from gateway.text import excerpt, url_beside
 
 FILE: Final = "openrpc.json"
+_STRUCTURES: Final = tuple(Structure)
 _TITLE_LENGTH: Final = 64
 _MOST_ERRORS: Final = 10
 _MOST_EXAMPLES: Final = 2
@@ -52,10 +54,11 @@ class OpenRpc:
 
 
 def _document_urls(source: ListingSource) -> tuple[str, ...]:
-    if source.listing_url:
-        return (source.listing_url,)
-    folders = (source.url.rstrip("/"), source.base, source.origin, f"{source.origin}/.well-known")
-    return tuple(dict.fromkeys((*(f"{folder}/{FILE}" for folder in folders), source.url)))
+    if source.listing.url:
+        return (source.listing.url,)
+    at_root = (urljoin(source.url, f"{folder}/{FILE}") for folder in ("", "/.well-known"))
+    urls = (f"{source.url.rstrip('/')}/{FILE}", url_beside(source.url, f"/{FILE}"), *at_root, source.url)
+    return tuple(dict.fromkeys(urls))
 
 
 def recognizes(document: Any) -> bool:
@@ -70,38 +73,30 @@ def parse_listing(document: dict[str, Any]) -> Listing:
     entries = [_resolve_references(entry, document) for entry in document["methods"]]
     # A million short references to one large entry would each make its method again. An empty one counts by place.
     entries = list({id(entry) if entry else -place: entry for place, entry in enumerate(entries)}.values())
-    listing = listing_of(
-        OpenRpc.name,
-        ((entry.get("name"), entry) for entry in entries),
-        lambda _, entry: _method(entry, document, has_notifications),
-    )
+    named = ((entry.get("name"), entry) for entry in entries)
+    listing = listing_of(OpenRpc.name, named, lambda _, entry: _method(entry, document, has_notifications))
     service = ServiceInfo(
         text_of(info.get("title")),
         text_of(info.get("version")),
         text_of(info.get("description")),
         text_of(object_of(info.get("contact")).get("url")),
     )
-    return replace(listing, service=service, by_position=any(_has_heading(entry, document) for entry in entries))
-
-
-def _has_heading(entry: dict[str, Any], document: dict[str, Any]) -> bool:
-    return any(map(is_heading, (entry.get("name", "-"), *(one.get("name") for one in _descriptors(entry, document)))))
+    return replace(listing, service=service)
 
 
 def _method(entry: dict[str, Any], document: dict[str, Any], has_notifications: bool) -> Method:
     summary = text_of(entry.get("summary"))
-    descriptors = _descriptors(entry, document)
-    structure = _structure(entry.get("paramStructure"), descriptors)
+    declared = (_resolve_references(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict))
+    structure = entry.get("paramStructure")
     result = _resolve_references(entry["result"], document) if "result" in entry else None
     tags = (_resolve_references(tag, document).get("name") for tag in list_of(entry.get("tags")))
     names = [tag for tag in tags if isinstance(tag, str)]
     return Method(
         entry["name"],
-        OpenRpc.name,
         title=summary if len(summary) <= _TITLE_LENGTH and text_of(entry.get("description")) else "",
         description="\n\n".join(_paragraphs(entry, document)),
-        parameters=_parameters(descriptors, structure),
-        structure=structure,
+        parameters=tuple(map(_parameter, declared)),
+        structure=Structure(structure) if structure in _STRUCTURES else Structure.UNKNOWN,
         result=schema_of(result["schema"]) if result and "schema" in result else None,
         notification=result is None and has_notifications,
         root=document,
@@ -171,23 +166,10 @@ def _example(example: dict[str, Any], document: dict[str, Any]) -> str:
     return " → ".join(sides)
 
 
-def _descriptors(entry: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [_resolve_references(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict)]
-
-
-def _parameters(descriptors: list[dict[str, Any]], structure: Structure) -> tuple[Parameter, ...]:
-    parameters: dict[str, Parameter] = {}
-    for position, descriptor in enumerate(descriptors):
-        name = text_of(descriptor.get("name")) or f"arg{position}"
-        if name in parameters:
-            if structure is not Structure.BY_POSITION:
-                continue
-            name = f"{name}_{position}"
-        description = text_of(descriptor.get("description")) or text_of(descriptor.get("summary"))
-        parameters[name] = Parameter(
-            name, schema_of(descriptor.get("schema")), descriptor.get("required") is True, description
-        )
-    return tuple(parameters.values())
+def _parameter(descriptor: dict[str, Any]) -> Parameter:
+    description = text_of(descriptor.get("description")) or text_of(descriptor.get("summary"))
+    schema, required = schema_of(descriptor.get("schema")), descriptor.get("required") is True
+    return Parameter(text_of(descriptor.get("name")), schema, required, description)
 
 
 def _resolve_references(item: Any, document: dict[str, Any]) -> dict[str, Any]:
@@ -197,15 +179,6 @@ def _resolve_references(item: Any, document: dict[str, Any]) -> dict[str, Any]:
             break
         item = resolve(document, item["$ref"])
     return object_of(item)
-
-
-def _structure(value: Any, descriptors: list[dict[str, Any]]) -> Structure:
-    if not all(text_of(descriptor.get("name")) for descriptor in descriptors):
-        return Structure.BY_POSITION  # without a name, only the position identifies a parameter
-    try:
-        return Structure(value)
-    except ValueError:
-        return Structure.UNKNOWN
 
 
 def _endpoint(servers: Any) -> str | None:

@@ -63,7 +63,7 @@ def _command(name: str, usage: str) -> Method:
         raise UnusableMethod("the command stops the program", "run it by hand")
     usage = f"Usage: {name} {usage}".strip()
     # Some take arguments and name none.
-    return Method(name, Ovsdb.name, description=usage, parameters=None, structure=Structure.BY_POSITION)
+    return Method(name, description=usage, parameters=None, structure=Structure.BY_POSITION)
 
 
 def _methods(schemas: Mapping[str, dict[str, Any]]) -> Iterator[Method]:
@@ -76,15 +76,15 @@ def _methods(schemas: Mapping[str, dict[str, Any]]) -> Iterator[Method]:
     operations = (Parameter(one, {"$ref": "#/operation"}, one == "operation") for one in _OPERATIONS)
     reads, by_position = {"readOnlyHint": True}, Structure.BY_POSITION
     text = "Return the names of the databases."
-    yield Method("list_dbs", Ovsdb.name, description=text, result=_NAMES, annotations=reads, structure=by_position)
+    yield Method("list_dbs", description=text, result=_NAMES, annotations=reads, structure=by_position)
     text, result = "Return the schema of a database: its tables, columns and their types.", {"type": "object"}
     yield Method(
-        "get_schema", Ovsdb.name, description=text, result=result, annotations=reads, structure=by_position,
+        "get_schema", description=text, result=result, annotations=reads, structure=by_position,
         parameters=(database,),
     )  # fmt: skip
     text = "\n".join(["Run operations on a database in order, all or none (RFC 7047 §5.2).", *told])
     yield Method(
-        "transact", Ovsdb.name, description=text, result={"type": "array"}, structure=by_position,
+        "transact", description=text, result={"type": "array"}, structure=by_position,
         parameters=(database, *operations), root={"operation": operation},
     )  # fmt: skip
 

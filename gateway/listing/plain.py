@@ -13,8 +13,9 @@ from typing import Any, Final
 from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_listing, get_question, listing_of
 from gateway.listing.docstrings import fill_from_docstring
 from gateway.listing.drupal import PATH
-from gateway.listing.entries import list_of, name_parameters, object_of, schema_of_word, text_of
+from gateway.listing.entries import list_of, object_of, schema_of_word, text_of
 from gateway.model import Listing, Method, Parameter, Schema, Structure
+from gateway.text import url_beside
 
 LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands")
 """Methods that answer such a list, in the order of asking."""
@@ -45,7 +46,7 @@ class Plain:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        questions = [get_question(source, source.listing_url or source.base + PATH)]
+        questions = [get_question(source, url_beside(source.url, PATH))]
         own = (_OVER_WEBSOCKET,) if source.url.startswith(("ws:", "wss:")) else ()
         questions += [call_question(source, name) for name in (*own, *LISTS)]
         return await first_listing(questions, recognizes, "no list of names", parse_listing)
@@ -93,25 +94,25 @@ def _name(entry: dict[str, Any]) -> Any:
 def _method(name: str, entry: dict[str, Any]) -> Method:
     declared = next((entry[key] for key in _PARAMETER_MEMBERS if key in entry), None)
     schema = declared if isinstance(declared, dict) and isinstance(declared.get("properties"), dict) else None
-    parameters, structure = name_parameters([] if schema else _parameters(declared), Structure.BY_NAME)
     return fill_from_docstring(
         Method(
             name,
-            Plain.name,
             title=text_of(entry.get("title")),
             description=text_of(entry.get("description")) or text_of(entry.get("summary")),
-            parameters=parameters if isinstance(declared, list | dict) else None,
+            parameters=() if schema else _parameters(declared),
             input_schema=schema,
-            structure=Structure.UNKNOWN if declared is None else structure,
+            structure=Structure.UNKNOWN if declared is None else Structure.BY_NAME,
             result=schema_of_word(next((entry[key] for key in _RESULT_MEMBERS if key in entry), None)),
         )
     )
 
 
-def _parameters(declared: Any) -> list[Parameter]:
+def _parameters(declared: Any) -> tuple[Parameter, ...] | None:
     if isinstance(declared, dict):
-        return [_parameter(name, item) for name, item in declared.items()]
-    return [_parameter(text_of(object_of(item).get("name")), item) for item in list_of(declared)]
+        return tuple(_parameter(name, item) for name, item in declared.items())
+    if isinstance(declared, list):
+        return tuple(_parameter(text_of(object_of(item).get("name")), item) for item in declared)
+    return None
 
 
 def _parameter(name: str, item: Any) -> Parameter:

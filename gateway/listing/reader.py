@@ -5,12 +5,11 @@ unknown method may cost two seconds (aria2 slows down guessing), so each questio
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Protocol
 
 from msgspec import structs
 
-from gateway.backend.redaction import REDACTED
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.backend.transport import Transport
@@ -21,7 +20,7 @@ from gateway.listing.help import Help
 from gateway.listing.ovsdb import Ovsdb
 from gateway.listing.truenas import TrueNas
 from gateway.listing.ubus import Ubus
-from gateway.model import Caller, Listing, MessageForm, Method, QuarantinedMethod, SourceAnswer
+from gateway.model import Caller, Listing, MessageForm, SourceAnswer
 from gateway.settings.backend import Backend
 from gateway.text import secrets_in
 
@@ -92,9 +91,7 @@ class _CachingSource:
         self._source = source
         self._answers: dict[str, SourceAnswer] = {}
         self._text_for_any: str | None = None
-        self.url, self.base, self.origin = source.url, source.base, source.origin
-        self.listing_url, self.file, self.custom = source.listing_url, source.file, source.custom
-        self.documents = source.documents
+        self.url, self.listing = source.url, source.listing
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         if params is not None:
@@ -130,73 +127,60 @@ class ListingCredential(Protocol):
     async def renew(self, caller: Caller, refused: RequestParts) -> RequestParts | None: ...
 
 
+@dataclass(repr=False)  # which would show the secrets
 class ListingReader:
     """Fetch listings of one backend. The dialect that probing found is kept until the backend stops speaking it, and so
     is the message form. ``transport_of`` returns the way for the listings of one caller, for "" those of all callers.
     ``secrets`` are removed from the listing. ``dialect`` is what an earlier reader found, or "auto". ``progress`` is
     called with each dialect that probing tries."""
 
-    def __init__(
-        self,
-        transport_of: Callable[[str], Transport],
-        settings: Backend,
-        credential: ListingCredential,
-        *,
-        progress: Callable[[str], None] = lambda _: None,
-        secrets: Sequence[str] = (),
-        dialect: str = "auto",
-        reserve: Callable[[int], bool] = lambda _: True,
-    ) -> None:
-        self._transport_of = transport_of
-        self._settings = settings
-        self._credential = credential
-        self._progress = progress
-        self._secrets = secrets
-        self._reserve = reserve
-        configured = settings.listing.dialect
-        self.dialect: str = dialect if configured == "auto" else configured
-        self._form = form_of(settings)
+    transport_of: Callable[[str], Transport]
+    settings: Backend
+    credential: ListingCredential
+    _: KW_ONLY
+    progress: Callable[[str], None] = lambda _: None
+    secrets: Sequence[str] = ()
+    dialect: str = "auto"
+    reserve: Callable[[int], bool] = lambda _: True
+
+    def __post_init__(self) -> None:
+        self._form = form_of(self.settings)
+        self._probes = self.settings.listing.dialect == "auto"
+        if not self._probes:
+            self.dialect = self.settings.listing.dialect
 
     async def fetch_listing(self, caller: Caller) -> Listing:
         """Return the listing that the caller may see. Raise :class:`NoListing`, and what the credential raises.
 
         Where the backend refuses the credential, ask once more with another one, if there is one: a listing has no
         effects."""
-        parts = await self._credential.request_parts(caller)
+        parts = await self.credential.request_parts(caller)
         try:
-            return _quarantine_redacted(await self._read_listing(caller, parts))
+            return await self._read_listing(caller, parts)
         except NoListing as error:
-            renewed = await self._credential.renew(caller, parts) if error.unauthorized else None
+            renewed = await self.credential.renew(caller, parts) if error.unauthorized else None
             if renewed is None:
                 raise
-        return _quarantine_redacted(await self._read_listing(caller, renewed))
+        return await self._read_listing(caller, renewed)
 
     async def _read_listing(self, caller: Caller, parts: RequestParts) -> Listing:
-        if self.dialect == "auto":
-            return await self._probe(caller, parts)
-        source = self._source(caller, parts, None)
-        try:
-            return await self._fetch_with_form(DIALECTS[self.dialect].fetch_listing, source)
-        except NoListing as error:
-            configured = self._settings.listing.dialect != "auto"
-            # A backend that is down, or denies the listing, may still speak the dialect.
-            if configured or error.unreachable or error.away or error.denied:
-                raise
-            return await self._probe(caller, parts)
-
-    async def _probe(self, caller: Caller, parts: RequestParts) -> Listing:
+        if self.dialect != "auto":
+            try:
+                return await self._ask(DIALECTS[self.dialect].fetch_listing, self._source(caller, parts, None))
+            except NoListing as error:
+                # A backend that is down, or denies the listing, may still speak the dialect.
+                if not self._probes or error.unreachable or error.away or error.denied:
+                    raise
         source = self._source(caller, parts, PATIENCE)
-        listing = await self._fetch_with_form(lambda source: probe_dialects(source, self._progress), source)
+        listing = await self._ask(lambda source: probe_dialects(source, self.progress), source)
         self.dialect = listing.dialect
         return listing
 
-    async def _fetch_with_form(
-        self, ask: Callable[[ListingSource], Awaitable[Listing]], source: BackendSource
-    ) -> Listing:
+    async def _ask(self, fetch: Callable[[ListingSource], Awaitable[Listing]], source: BackendSource) -> Listing:
         try:
-            listing = await ask(source)
+            listing = await fetch(source)
         except NoListing:
-            self._form = form_of(self._settings)
+            self._form = form_of(self.settings)
             raise
         finally:
             source.close()
@@ -205,28 +189,24 @@ class ListingReader:
         return replace(listing, form=source.form, digest=source.digest, size=source.size)
 
     def _source(self, caller: Caller, parts: RequestParts, patience: float | None) -> BackendSource:
-        listing = self._settings.listing
-        others = _other_forms(self._settings) if self._form == form_of(self._settings) else ()
+        settings, listing = self.settings, self.settings.listing
+        others = _other_forms(settings) if self._form == form_of(settings) else ()
         if any(form.framing != self._form.framing for form in others):
             patience = PATIENCE  # who waits for the end of a message says nothing
         # A shared listing has one language: its view names none. The first caller must not choose it for all.
         if language := listing.language or caller.view.language:
             parts = structs.replace(parts, headers={**parts.headers, "Accept-Language": language})
         return BackendSource(
-            self._transport_of("" if caller.view.is_shared else "\n".join(caller.identity)),
-            self._settings.target,
+            self.transport_of("" if caller.view.is_shared else "\n".join(caller.identity)),
+            settings.target,
             parts,
-            listing_url=listing.url,
-            file=listing.file,
-            custom=listing.custom,
-            documents=listing.documents,
-            timeout=listing.timeout,
-            max_bytes=max(MAX_LISTING, self._settings.max_response),
+            listing=listing,
+            max_bytes=max(MAX_LISTING, settings.max_response),
             patience=patience,
-            secrets=(*self._secrets, *secrets_in(self._settings.url), *secrets_in(listing.url or "")),
+            secrets=(*self.secrets, *secrets_in(settings.url), *secrets_in(listing.url or "")),
             form=self._form,
             others=others,
-            reserve=self._reserve,
+            reserve=self.reserve,
         )
 
 
@@ -246,16 +226,3 @@ def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
     if settings.wire == "stream" and settings.framing == "auto":
         forms += [replace(first, framing=framing) for framing in ("etx", "content-length")]
     return tuple(form for form in forms if form != first)
-
-
-def _quarantine_redacted(listing: Listing) -> Listing:
-    """Quarantine the methods whose name or endpoint quoted a credential: without it they cannot be called."""
-    usable: list[Method] = []
-    quarantined = [*listing.quarantined]
-    for method in listing.methods:
-        if REDACTED in f"{method.wire_name or method.name} {method.endpoint or ''}":
-            remedy = "give it another name in the backend's listing"
-            quarantined.append(QuarantinedMethod(method.name, "its name quotes a credential", remedy))
-        else:
-            usable.append(method)
-    return replace(listing, methods=tuple(usable), quarantined=tuple(quarantined))

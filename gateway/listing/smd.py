@@ -38,9 +38,9 @@ class Smd:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        url = source.listing_url or source.url
-        document = await first_match([get_question(source, url)], recognizes, "no service mapping description")
-        return parse_listing(document, url)
+        questions = [get_question(source, source.url)]
+        document = await first_match(questions, recognizes, "no service mapping description")
+        return parse_listing(document, source.listing.url or source.url)
 
 
 def recognizes(document: Any) -> bool:
@@ -78,14 +78,12 @@ def _method(name: str, service: dict[str, Any], document: dict[str, Any], docume
     if len(common) > _MOST_COMMON:
         raise UnusableMethod(f"the document has more than {_MOST_COMMON} parameters of all methods", _REMOVE)
     declared = [*list_of(service.get("parameters")), *common]
-    parameters, structure = entries.name_parameters(map(_parameter, declared), Structure.EITHER)
     return Method(
         name,
-        Smd.name,
         description=text_of(service.get("description")),
-        parameters=parameters,
-        structure=structure,
-        result=_schema(object_of(service.get("returns")), service.get("returns")),
+        parameters=tuple(map(_parameter, declared)),
+        structure=Structure.EITHER,
+        result=_schema(service.get("returns")),
         root=document,
         endpoint=_endpoint(service.get("target"), document.get("target"), document_url),
     )
@@ -94,15 +92,13 @@ def _method(name: str, service: dict[str, Any], document: dict[str, Any], docume
 def _parameter(item: Any) -> Parameter:
     entry = object_of(item)
     required = entry["required"] is True if "required" in entry else entry.get("optional") is not True
-    return Parameter(
-        text_of(entry.get("name")), _schema(entry, entry.get("type")), required, text_of(entry.get("description"))
-    )
+    return Parameter(text_of(entry.get("name")), _schema(entry), required, text_of(entry.get("description")))
 
 
-def _schema(entry: dict[str, Any], kind: Any) -> Schema:
-    """Return the schema of an entry: a type word, a list of type words, or a schema of draft 02 or 03 with a name."""
-    if isinstance(kind, dict) and kind is entry:
-        kind = entry.get("type")
+def _schema(value: Any) -> Schema:
+    """Return the schema of a type word, a list of type words, or an entry: a schema of draft 02 or 03 with a name."""
+    entry = object_of(value)
+    kind: Any = entry.get("type") if isinstance(value, dict) else value
     rest = {keyword: content for keyword, content in entry.items() if keyword not in _NOT_SCHEMA}
     if _is_words(kind):
         # With other keywords it is JSON Schema, where "array" is a list and nothing else.

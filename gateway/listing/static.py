@@ -5,7 +5,7 @@ another dialect, with or without its JSON-RPC envelope.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -88,29 +88,24 @@ class Static:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        file = source.file or ""
-        document, raw = await read_file(source.read_file, file)
-        return await _parse_file(file, document, raw, await read_documents(source))
+        return await _read_listing(source.read_file, source.listing.file or "", await read_documents(source))
 
 
-async def _parse_file(file: str, document: Any, raw: bytes, others: Mapping[str, Any]) -> Listing:
+async def _read_listing(read: Callable[[str], Awaitable[bytes]], file: str, others: Mapping[str, Any]) -> Listing:
     """Return the listing in a file. Raise :class:`NoListing` with a step for each fault, which names its line."""
+    document, raw = await read_file(read, file)
     try:
         return await asyncio.to_thread(parse_listing, document, others)
     except FaultyFile as error:
-        lines = await asyncio.to_thread(find_lines, raw, [fault.path for fault in error.faults])
-        steps = zip(error.faults, lines, strict=True)
+        lines = await asyncio.to_thread(find_lines, raw, [fault.path for fault in error.args])
+        steps = zip(error.args, lines, strict=True)
         raise NoListing(Step(f"{file}:{line}", SourceAnswer(str(fault))) for fault, line in steps) from None
     except RecursionError:
         raise NoListing([Step(file, SourceAnswer("nested too deeply"))]) from None
 
 
 class FaultyFile(Exception):
-    """Raised for a file in no known form; ``faults`` are the first of those that its short form has."""
-
-    def __init__(self, faults: Iterable[FileFault]) -> None:
-        self.faults = tuple(faults)
-        super().__init__("; ".join(map(str, self.faults)))
+    """Raised for a file in no known form, with its first faults (:class:`FileFault`) as our short form."""
 
 
 def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({})) -> Listing:
@@ -128,8 +123,8 @@ def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({}
             if recognizes(document):
                 return parse(inline_documents(document, others))
         if isinstance(document, dict) and document.keys() & {"openapi", "swagger"}:
-            raise FaultyFile([FileFault((), "is an OpenAPI document, of REST: list methods as docs/listings.md shows")])
-        raise FaultyFile(islice(describe_faults(faults), _FAULTS_SHOWN))
+            raise FaultyFile(FileFault((), "is an OpenAPI document, of REST: list methods as docs/listings.md shows"))
+        raise FaultyFile(*islice(describe_faults(faults), _FAULTS_SHOWN))
     methods = tuple(_method(name, entry or {}) for name, entry in document["methods"].items())
     service = ServiceInfo(document.get("title", ""), document.get("version", ""), document.get("description", ""))
     return Listing(Static.name, methods, service=service)
@@ -138,7 +133,7 @@ def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({}
 def _method(name: str, entry: dict[str, Any]) -> Method:
     result, params = entry.get("result"), entry.get("params", {})
     return Method(
-        name, Static.name, title=entry.get("title", ""), description=entry.get("description", ""),
+        name, title=entry.get("title", ""), description=entry.get("description", ""),
         parameters=None if params is None else tuple(_parameter(key, item or {}) for key, item in params.items()),
         input_schema=entry.get("input_schema"), endpoint=entry.get("endpoint"),
         structure=Structure(entry.get("structure", "unknown" if params is None else "by-name")),
@@ -210,7 +205,6 @@ def _line(node: Any, path: tuple[str | int, ...]) -> int:
 async def read_fallback(file: str, form: MessageForm) -> Listing:
     """Return the operator's listing, ``catalog.fallback``, which is used while the backend gives none. ``form`` is the
     message form of its calls. Raise :class:`~gateway.listing.dialect.NoListing`."""
-    document, raw = await read_file(lambda name: asyncio.to_thread(Path(name).read_bytes), file)
-    listing = await _parse_file(file, document, raw, {})
+    listing = await _read_listing(lambda name: asyncio.to_thread(Path(name).read_bytes), file, {})
     note = f"the backend gave no listing; this is catalog.fallback, {file}"
     return replace(listing, form=form, notes=(*listing.notes, note))

@@ -57,14 +57,11 @@ def _method(name: str, entry: Any, *, is_websocket: bool) -> Method:
     paragraphs = [text_of(entry.get("description")).strip(), _JOB if entry.get("job") is True else ""]
     returns = list_of(entry.get("returns"))
     result = schema_of(_remove_own_keywords(returns[0])) if len(returns) == 1 and entry.get("job") is not True else True
-    declared = map(_parameter, list_of(entry.get("accepts")))
-    parameters, structure = entries.name_parameters(declared, Structure.BY_POSITION)
     return Method(
         name,
-        TrueNas.name,
         description="\n\n".join(filter(None, paragraphs)),
-        parameters=parameters,
-        structure=structure,
+        parameters=tuple(map(_parameter, list_of(entry.get("accepts")))),
+        structure=Structure.BY_POSITION,
         result=result,
         annotations=_annotations(entry.get("roles")),
     )

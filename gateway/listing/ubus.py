@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
-from gateway.listing.entries import UnusableMethod, entry_of, name_parameters, object_of, schema_of_word
+from gateway.listing.entries import UnusableMethod, entry_of, object_of, schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 _SESSION: Final = "ubus_rpc_session"
@@ -33,7 +33,7 @@ class Ubus:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        url = source.listing_url or f"{source.url.rstrip('/')}/list"
+        url = f"{source.url.rstrip('/')}/list"
         questions = (get_question(source, url), call_question(source, "list", ["*"]))
         return parse_listing(await first_match(questions, recognizes, "no map of objects and methods"), source.url)
 
@@ -57,12 +57,10 @@ def parse_listing(document: dict[str, Any], url: str) -> Listing:
         if not _OBJECT.fullmatch(object_name):
             raise UnusableMethod("the object's name cannot be part of a URL", "leave it out with catalog.exclude")
         declared = (Parameter(name, _schema(word)) for name, word in entry_of(types).items() if name != _SESSION)
-        parameters, structure = name_parameters(declared, Structure.BY_NAME)
         return Method(
             name,
-            Ubus.name,
-            parameters=parameters,
-            structure=structure,
+            parameters=tuple(declared),
+            structure=Structure.BY_NAME,
             endpoint=f"{path}/call/{object_name}",
             wire_name=method,
         )

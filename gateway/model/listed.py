@@ -64,7 +64,6 @@ class Method:
     """
 
     name: str
-    dialect: str
     title: str = ""
     description: str = ""
     parameters: tuple[Parameter, ...] | None = ()

@@ -62,6 +62,20 @@ def with_schemas(keyword: str, content: Any, change: Callable[[Any], Any]) -> An
     return {name: change(child) for name, child in content.items()} if keyword in MAPS else change(content)
 
 
+def all_schemas(schema: Any) -> list[Mapping[str, Any]]:
+    """Return a schema and all that are in it, as :func:`with_schemas` finds them; boolean ones are left out."""
+    found: list[Mapping[str, Any]] = []
+
+    def visit(part: Any) -> None:
+        if isinstance(part, Mapping):
+            found.append(part)
+            for keyword, content in part.items():
+                with_schemas(keyword, content, visit)
+
+    visit(schema)
+    return found
+
+
 _EVALUATES: Final = ("unevaluatedProperties",)
 _INVERTS: Final = ("not", "if", "oneOf", "contains")
 """Keywords under which a schema that accepts more makes the whole accept less."""

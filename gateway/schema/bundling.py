@@ -77,11 +77,12 @@ class Bundler:
 
     def inline_root(self, converted: dict[str, Any]) -> dict[str, Any]:
         """Return what the root refers to, where it is a ``$ref`` alone, to what has a type: MCP up to 2025-11-25 looks
-        for ``type: object`` at the root, and clients look there for ``properties``."""
+        for ``type: object`` at the root, and clients look there for ``properties``. Raises :class:`UnsoundSchema`."""
         name = str(converted.get("$ref", "")).removeprefix(_PREFIX)
         definition = self.definitions.get(name)
         if converted.keys() != {"$ref"} or not isinstance(definition, dict) or "type" not in definition:
             return converted
+        self.finish(converted)  # what cannot be written as JSON could not be searched either
         del self.definitions[name]
         if jsonrpc.encode(_PREFIX + name) in jsonrpc.encode([definition, self.definitions]):
             self.definitions[name] = definition
@@ -188,9 +189,7 @@ class Bundler:
 def bundle_schema(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
     """Return one schema as a document of its own. Raises :class:`UnsoundSchema`."""
     bundler = Bundler(root)
-    converted = bundler.add_schema(schema)
-    bundler.finish(converted)
-    return bundler.finish(bundler.inline_root(converted))
+    return bundler.finish(bundler.inline_root(bundler.add_schema(schema)))
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,7 +202,7 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         raise UnsoundSchema("the arguments are not an object", "/type")
     dialect = {"$schema": DIALECT} if schema.get("$schema") == DIALECT else {}
     whole = bundler.finish({**dialect, "type": "object", **converted} | {"type": "object"})
-    return Bundler(schema).finish(dict(schema)) if _differs_by_anchors(whole, schema) else whole
+    return Bundler(schema).finish(dict(schema)) if whole == _without_anchors(schema) else whole
 
 
 def _allow_other_properties(schema: dict[str, Any]) -> None:
@@ -234,20 +233,15 @@ def _largest_part(schema: Mapping[str, Any]) -> str:
     return f"/properties/{escape_pointer(max(properties, key=lambda name: _size(properties[name])))}"
 
 
-def _differs_by_anchors(whole: Any, listed: Any) -> bool:
-    """Return whether ``whole`` is the listed schema without its well-formed anchors."""
-    if isinstance(listed, list):
-        return isinstance(whole, list) and len(whole) == len(listed) and all(map(_differs_by_anchors, whole, listed))
-    if not (isinstance(listed, Mapping) and isinstance(whole, Mapping)):
-        return bool(whole == listed and type(whole) is type(listed))
-    missing = listed.keys() - whole.keys()
-    if missing == {"$anchor"} and (not isinstance(listed["$anchor"], str) or not _ANCHOR.fullmatch(listed["$anchor"])):
-        return False
-    return (
-        missing <= {"$anchor"}
-        and len(listed) == len(whole) + len(missing)
-        and all(_differs_by_anchors(child, listed[key]) for key, child in whole.items())
-    )
+def _without_anchors(schema: Any) -> Any:
+    """Return a schema without its well-formed anchors."""
+    if not isinstance(schema, Mapping):
+        return schema
+    return {
+        keyword: with_schemas(keyword, content, _without_anchors)
+        for keyword, content in schema.items()
+        if not (keyword == "$anchor" and isinstance(content, str) and _ANCHOR.fullmatch(content))
+    }
 
 
 def _as_object(schema: Any) -> Any:

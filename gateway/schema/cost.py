@@ -71,14 +71,22 @@ class Cost:
 def measure_cost(schema: Mapping[str, Any]) -> Cost:
     """Return what checking against a self-contained schema costs. Raises :class:`TooCostly`."""
     measure = _Measure(schema)
-    measure.add(schema)
     widest = max(node.breadth for node in measure.nodes.values())
     if widest > MAX_APPLICATORS:
         raise TooCostly(f"its combined alternatives come to {_format_count(widest)}, more than {MAX_APPLICATORS}")
     if measure.most_reevaluations(id(schema)) > MAX_REEVALUATIONS:
         raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_REEVALUATIONS} levels")
-    compared = measure.numbers, measure.weight, measure.unique
-    return Cost(max(widest, measure.growth(id(schema))), measure.chooses, *compared, measure.faults, measure.names)
+    breadth, schemas = max(widest, measure.growth(id(schema))), measure.schemas.values()
+    literals = list(map(weigh_literals, schemas))
+    return Cost(
+        breadth,
+        chooses=any(not _CHOICES.isdisjoint(one) for one in schemas),
+        numbers=max(count for count, _ in literals),
+        weight=max(weight for _, weight in literals),
+        unique=any(one.get("uniqueItems") is True for one in schemas),
+        faults=max(map(_fault_cost, schemas)),
+        names=any("propertyNames" in one for one in schemas),
+    )
 
 
 class _Measure:
@@ -87,19 +95,14 @@ class _Measure:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
         self.nodes: dict[int, _Node] = {}
-        self._schemas: dict[int, Mapping[str, Any]] = {}
+        self.schemas: dict[int, Mapping[str, Any]] = {}
         self._open: set[int] = set()
-        self.chooses = self.unique = self.names = False
-        self.numbers = self.weight = self.faults = 0
-
-    def add(self, schema: Any) -> None:
-        """Measure a subschema, and everything below it."""
-        pending = [schema]
+        pending = [root]
         while pending:
             top = pending.pop()
-            if isinstance(top, Mapping) and id(top) not in self.nodes:
+            if id(top) not in self.nodes:
                 node = self._in_place(top)
-                pending += [self._schemas[child] for counter in node.children.values() for child in counter]
+                pending += [self.schemas[child] for counter in node.children.values() for child in counter]
 
     def _in_place(self, schema: Mapping[str, Any]) -> _Node:
         key = id(schema)
@@ -110,12 +113,12 @@ class _Measure:
         if len(self._open) >= MAX_CHAIN:
             raise TooCostly(f"its references form a chain of more than {MAX_CHAIN}")
         self._open.add(key)
+        self.schemas[key] = schema
         node = _Node(1 + _composites(schema.get("enum")) + _lookups(schema) // _NAMES_PER_SCHEMA)
-        self._weigh(schema)
         factor = _REEVALUATION_FACTOR ** sum(keyword in schema for keyword in _UNEVALUATED)
         for child_key, child in _descents(schema):
             if isinstance(child, Mapping):
-                self._schemas[id(child)] = child
+                self.schemas[id(child)] = child
                 node.children.setdefault(child_key, Counter())[id(child)] += 1
         referred = resolve(self.root, schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
         for child in (*in_place(schema), referred):
@@ -125,21 +128,10 @@ class _Measure:
             node.breadth += inner.breadth * factor
             node.reevaluations = max(node.reevaluations, inner.reevaluations + (factor > 1))
             for child_key, counter in inner.children.items():
-                own = node.children.setdefault(child_key, Counter())
-                for target, times in counter.items():
-                    own[target] += times
+                node.children.setdefault(child_key, Counter()).update(counter)
         self._open.discard(key)
         self.nodes[key] = node
         return node
-
-    def _weigh(self, schema: Mapping[str, Any]) -> None:
-        """Count what one schema object costs by itself."""
-        numbers, weight = weigh_literals(schema)
-        self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
-        self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
-        self.unique = self.unique or schema.get("uniqueItems") is True
-        self.faults = max(self.faults, _fault_cost(schema))
-        self.names = self.names or "propertyNames" in schema
 
     def most_reevaluations(self, start: int) -> int:
         """Return the most nodes on one path into the value that evaluate again. A path ends where it recurs."""

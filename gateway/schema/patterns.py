@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.model.schema_keywords import LITERAL, MAPS
+from gateway.model.schema_keywords import LITERAL, MAPS, all_schemas
 
 # The engine compares integers of a signed word (64 bits) as the processor does. It converts all others to exact
 # fractions: 1 µs each, 15 µs for ``1e-300``, 500 µs for an integer of 4,000 digits. So each number has a weight, in
@@ -97,22 +97,13 @@ _READING: Final = 16
 """Bytes charged for each character of an expression, since parsing costs time however small the result is."""
 
 
-def patterns_of(schema: Any, within_map: bool = False) -> Iterator[str]:
-    """Yield all regular expressions of a schema, in its order."""
-    if isinstance(schema, list):
-        for item in schema:
-            yield from patterns_of(item)
-    elif isinstance(schema, Mapping):
-        for key, child in schema.items():
-            if within_map:
-                yield from patterns_of(child)
-            elif key == "pattern" and isinstance(child, str):
-                yield child
-            elif key == "patternProperties" and isinstance(child, Mapping):
-                yield from child
-                yield from patterns_of(child, within_map=True)
-            elif key not in LITERAL:
-                yield from patterns_of(child, within_map=key in MAPS)
+def patterns_of(schema: Any) -> Iterator[str]:
+    """Yield all regular expressions of a schema."""
+    for part in all_schemas(schema):
+        if isinstance(part.get("pattern"), str):
+            yield part["pattern"]
+        if isinstance(part.get("patternProperties"), Mapping):
+            yield from part["patternProperties"]
 
 
 def admit_patterns(schema: Mapping[str, Any], weigh: Callable[[str], int | None]) -> tuple[frozenset[str], int]:

@@ -6,12 +6,12 @@ zero-width, bidirectional, control or tag characters is not published, but value
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.model import ServiceInfo
-from gateway.model.schema_keywords import LITERAL, with_schemas
+from gateway.model.schema_keywords import LITERAL, all_schemas, with_schemas
 from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.patterns import relax_schema
 from gateway.schema.validation import ValidatorCache
@@ -133,13 +133,7 @@ def _is_hidden_text(value: Any) -> bool:
 def without_refused_defaults(schema: Mapping[str, Any], validators: ValidatorCache) -> Mapping[str, Any]:
     """Return a self-contained schema without the defaults that their own schemas refuse, at any depth; the same object
     where there are none."""
-    owners: list[Mapping[str, Any]] = []
-
-    def collect(owner: Mapping[str, Any]) -> bool:
-        owners.append(owner)
-        return False
-
-    _without_defaults(schema, collect)
+    owners = [part for part in all_schemas(schema) if "default" in part]
     if not owners:
         return schema
     try:
@@ -149,17 +143,16 @@ def without_refused_defaults(schema: Mapping[str, Any], validators: ValidatorCac
     except UnsoundSchema:  # together they cost too much to be checked
         refused = set(range(len(owners)))
     ids = {id(owners[place]) for place in refused}
-    changed: Mapping[str, Any] = _without_defaults(schema, lambda owner: id(owner) in ids) if ids else schema
+    changed: Mapping[str, Any] = _without_defaults(schema, ids) if ids else schema
     return changed
 
 
-def _without_defaults(schema: Any, is_refused: Callable[[Mapping[str, Any]], bool]) -> Any:
-    """Return a schema without the defaults of those parts for which ``is_refused``. It gets each that has one."""
+def _without_defaults(schema: Any, owners: set[int]) -> Any:
+    """Return a schema without the defaults of the schemas in it with these ids."""
     if not isinstance(schema, Mapping):
         return schema
-    drops = "default" in schema and is_refused(schema)
     return {
-        keyword: with_schemas(keyword, content, lambda part: _without_defaults(part, is_refused))
+        keyword: with_schemas(keyword, content, lambda part: _without_defaults(part, owners))
         for keyword, content in schema.items()
-        if not (drops and keyword == "default")
+        if not (keyword == "default" and id(schema) in owners)
     }

@@ -7,6 +7,7 @@ hundred times as long as deciding, and a fault of a large value quotes all of it
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -136,7 +137,6 @@ class ValidatorCache:
     def __init__(self, most: int = 10_000) -> None:
         self._compiled: LRUCache[bytes, Validator] = LRUCache(most)
         self._by_digest: FIFOCache[str, Validator] = FIFOCache(2 * most)
-        self._sizes: LRUCache[str, int | None] = LRUCache(most)
 
     def compile(self, schema: Mapping[str, Any]) -> Validator:
         """Return the validator of a schema. Raises :class:`UnsoundSchema` for one that is invalid or costs too much."""
@@ -166,7 +166,7 @@ class ValidatorCache:
             raise UnsoundSchema(str(error), _costly_part(schema)) from None
         checked, weight = schema, 0
         if has_patterns:
-            admitted, weight = patterns.admit_patterns(schema, self._weigh)
+            admitted, weight = patterns.admit_patterns(schema, _weigh)
             checked = patterns.remove_patterns(schema, lambda pattern: pattern not in admitted)
         try:
             engine = _engine(checked)
@@ -175,12 +175,6 @@ class ValidatorCache:
             pointer = pointer_of(getattr(error, "instance_path", ()))
             raise UnsoundSchema(f"not a JSON Schema: {reason}", pointer) from None
         return Validator(engine, cost, schema, weight)
-
-    def _weigh(self, pattern: str) -> int | None:
-        """Return the least of :data:`SIZES` that the compiled expression fits into, None where it fits into none."""
-        if pattern not in self._sizes:
-            self._sizes[pattern] = next((size for size in SIZES if _fits(pattern, size)), None)
-        return self._sizes[pattern]
 
 
 def _costly_part(schema: Mapping[str, Any]) -> str:
@@ -198,6 +192,12 @@ def _engine(schema: Mapping[str, Any], size: int = SIZES[-1]) -> Any:
     whole = {"$schema": DIALECT, **schema}
     options = jsonschema_rs.RegexOptions(size_limit=size)
     return jsonschema_rs.validator_for(whole, offline=True, pattern_options=options)
+
+
+@lru_cache(10_000)
+def _weigh(pattern: str) -> int | None:
+    """Return the least of :data:`SIZES` that the compiled expression fits into, None where it fits into none."""
+    return next((size for size in SIZES if _fits(pattern, size)), None)
 
 
 def _fits(pattern: str, size: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
 from gateway.settings.auth import Auth, Issuer
-from gateway.settings.backend import Backend, Credentials, ListingCredentials, Params
+from gateway.settings.backend import Backend, Credentials, ListingCredentials, ListingSettings, Params
 from gateway.settings.catalog import CatalogSettings, ToolOverride
 from gateway.settings.custom import CustomListing
 from gateway.settings.groups import GroupSections, GroupSettings

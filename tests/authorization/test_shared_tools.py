@@ -16,7 +16,7 @@ async def test_callers_whose_listings_are_equal_share_every_tool() -> None:
     async def list_all(caller: Caller) -> Listing:
         """Each caller's listing is made anew, as it comes off the wire."""
         asked.append(caller.view.subject)
-        return Listing("static", tuple(Method(name, "static") for name in ("add", "echo")))
+        return Listing("static", tuple(Method(name) for name in ("add", "echo")))
 
     knobs = CatalogSettings(ttl=3600)
     discovery = Discovery(list_all, Builder(Params(), ValidatorCache()), knobs, uses_callers_token=True)

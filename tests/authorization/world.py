@@ -58,7 +58,7 @@ class World:
         answer = self.listed.get(token, ("a", "b"))
         if isinstance(answer, Exception):
             raise answer
-        methods = tuple(Method(name, "static") for name in answer)
+        methods = tuple(Method(name) for name in answer)
         return Listing("static", methods, digest=" ".join(answer), size=100)
 
     async def names(self, caller: Caller) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def quiet() -> Iterator[None]:
 
 async def _list_all(caller: Caller) -> Listing:
     """Make each caller's listing anew, as it comes off the wire."""
-    return Listing("static", tuple(Method(name, "static") for name in ("add", "echo")))
+    return Listing("static", tuple(Method(name) for name in ("add", "echo")))
 
 
 @asynccontextmanager

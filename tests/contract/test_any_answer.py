@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -16,7 +14,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import DIALECTS, probe_dialects
 from gateway.model import Listing, SourceAnswer
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import CatalogSettings, CustomListing, Params
+from gateway.settings import CatalogSettings, CustomListing, ListingSettings, Params
 from tests.contract.forms import FORMS
 from tests.pace import quickly
 
@@ -55,11 +53,9 @@ class OneAnswer:
     """Give the same answer to every question."""
 
     url = "http://backend.example/jsonrpc"
-    base = origin = "http://backend.example"
-    listing_url = None
-    file = "methods.json"
-    documents: Mapping[str, str] = MappingProxyType({})
-    custom = CustomListing.model_validate(FORM)
+    listing = ListingSettings().model_copy(
+        update={"file": "methods.json", "custom": CustomListing.model_validate(FORM)}
+    )
 
     def __init__(self, answer: Any) -> None:
         self._answer = answer
@@ -85,7 +81,7 @@ async def listed(dialect: str, answer: Any) -> Listing | None:
         listing = await DIALECTS[dialect].fetch_listing(source)
     except NoListing:
         return None
-    assert all(question.startswith(source.origin) or "://" not in question for question in source.asked)
+    assert all(question.startswith("http://backend.example/") or "://" not in question for question in source.asked)
     assert len(source.asked) <= 8 + 2 * (len(listing.methods) + len(listing.quarantined))
     return listing
 

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -24,7 +22,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import DIALECTS, probe_dialects
 from gateway.model import NOT_ASKED, Catalog, Listing, SourceAnswer, Tool
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import CatalogSettings, CustomListing, Params
+from gateway.settings import CatalogSettings, CustomListing, ListingSettings, Params
 
 LISTINGS: Final = Path(__file__).parent / "listings"
 CASES: Final = sorted(path for path in LISTINGS.glob("*/*.json") if not path.name.endswith(".tools.json"))
@@ -37,16 +35,12 @@ class Answers:
     """Give the answers of a case, by question, and no others. ``asked`` has the questions in order."""
 
     url = "http://backend.example/api/jsonrpc"
-    base = "http://backend.example/api"
-    origin = "http://backend.example"
-    listing_url = None
-    file = "methods.yaml"
-    documents: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self._answers = answers
         self.url = answers.get("URL", self.url)
-        self.custom = CustomListing.model_validate(answers.get("CUSTOM", {}))
+        custom = CustomListing.model_validate(answers.get("CUSTOM", {}))
+        self.listing = ListingSettings().model_copy(update={"file": "methods.yaml", "custom": custom})
         self.asked: list[str] = []
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
@@ -56,7 +50,7 @@ class Answers:
         if not self.url.startswith("http"):
             return NOT_ASKED
         parts = urlsplit(url)
-        assert f"{parts.scheme}://{parts.netloc}" == self.origin, "the listing led to another host"
+        assert f"{parts.scheme}://{parts.netloc}" == "http://backend.example", "the listing led to another host"
         return self._answer(f"GET {parts.path}" + (f"?{parts.query}" if parts.query else ""))
 
     async def read_file(self, file: str) -> bytes:

@@ -181,7 +181,8 @@ class RawFile(Answers):
 @each(
     "content",
     [b"", b"\xff\xfe\xff", b"a: [", b"{" * 3000, b"[" * 5000, b"methods: {1: {}}", b"methods: {a: {params: {on: {}}}}",
-     b"a: &a [*a]", b"!!python/object/apply:os.system [id]", b"methods: {a: {endpoint: //evil.example/x}}", b"\x00"],
+     b"a: !!int x", b"a: !!bool x", b"a: !!timestamp x", b"a: " + b"9" * 5000, b"a: &a [*a]",
+     b"!!python/object/apply:os.system [id]", b"methods: {a: {endpoint: //evil.example/x}}", b"\x00"],
 )  # fmt: skip
 async def test_a_file_that_cannot_be_read_is_no_listing(content: bytes) -> None:
     with pytest.raises(NoListing, match=r"methods\.yaml"):

@@ -18,6 +18,7 @@ from gateway.backend.http import HttpTransport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.http_client.session import Outbound
+from gateway.settings import ListingSettings
 from tests.each import each
 from tests.fault.behaviours import InTurn, Raw, result
 from tests.fault.scripted import ScriptedBackend
@@ -127,7 +128,8 @@ def serve(aiohttp_server: AiohttpServer) -> Serve:
 async def source(url: str, **members: Any) -> AsyncIterator[BackendSource]:
     transport = Outbound()
     try:
-        yield BackendSource(HttpTransport(transport, url), url, RequestParts(), timeout=10, max_bytes=2**20, **members)
+        way, listing = HttpTransport(transport, url), ListingSettings(timeout=10)
+        yield BackendSource(way, url, RequestParts(), listing=listing, max_bytes=2**20, **members)
     finally:
         await transport.close()
 

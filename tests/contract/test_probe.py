@@ -19,7 +19,7 @@ from gateway.http_client.session import Outbound
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import DIALECTS, PATIENCE, ListingReader, probe_dialects
 from gateway.model import Caller, Listing
-from gateway.settings.backend import Backend
+from gateway.settings.backend import Backend, ListingSettings
 
 ALL: Final = [
     "GET /api/mcp/tools/list",
@@ -144,7 +144,7 @@ async def probed(transport: Timed, service: Service, patience: float = 3.0) -> L
         way,
         service.url,
         RequestParts(),
-        timeout=10.0,
+        listing=ListingSettings(timeout=10),
         max_bytes=2**20,
         patience=patience,
     )

@@ -19,9 +19,7 @@ Row = dict[str, Any]
 
 
 def method(name: str, description: str = "", **members: Any) -> Method:
-    return Method(
-        name, "static", description=description or f"Does {name}.", **{"structure": Structure.EITHER} | members
-    )
+    return Method(name, description=description or f"Does {name}.", **{"structure": Structure.EITHER} | members)
 
 
 ARGS: Final = tuple(Parameter(f"arg{place}") for place in range(3))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any
 
 import jsonschema
@@ -27,7 +25,7 @@ from gateway.listing.openrpc import OpenRpc
 from gateway.model import Method, NameStyle, Parameter, SourceAnswer
 from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import CatalogSettings, Params, ToolOverride
+from gateway.settings import CatalogSettings, ListingSettings, Params, ToolOverride
 from tests.pace import quickly
 
 STABLE = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -74,9 +72,7 @@ class OneDocument:
     """A source that answers every question with the same document, and counts the questions."""
 
     url = "http://backend.example/jsonrpc"
-    base = origin = "http://backend.example"
-    listing_url = file = None
-    documents: Mapping[str, str] = MappingProxyType({})
+    listing = ListingSettings()
 
     def __init__(self, document: Any) -> None:
         self._seen = SourceAnswer("JSON", document, has_value=True)
@@ -191,7 +187,7 @@ def references(schema: Any, within_map: bool = False) -> Any:
     root=st.fixed_dictionaries({"components": st.fixed_dictionaries({"schemas": st.just({"X": {"type": "null"}})})}),
 )
 def test_any_parameter_schema_makes_a_tool_or_is_unsound(schema: Any, root: Any) -> None:
-    method = Method("m", "openrpc", parameters=(Parameter("a/b", schema, True), Parameter("c")), root=root)
+    method = Method("m", parameters=(Parameter("a/b", schema, True), Parameter("c")), root=root)
     with quickly(0.5), suppress(UnsoundSchema):
         tool = build_tool(
             method, {NameStyle.MCP: "m", NameStyle.LLM: "m"}, ToolOverride(), ToolPolicy(Params()), VALIDATORS
@@ -203,9 +199,7 @@ def test_any_parameter_schema_makes_a_tool_or_is_unsound(schema: Any, root: Any)
 @settings(STABLE, max_examples=200)
 @given(schema=SCHEMAS)
 def test_any_whole_input_schema_makes_a_tool_or_is_unsound(schema: Any) -> None:
-    method = Method(
-        "m", "jsonrpc_mcp", input_schema=schema if isinstance(schema, dict) else {"properties": schema}, result=schema
-    )
+    method = Method("m", input_schema=schema if isinstance(schema, dict) else {"properties": schema}, result=schema)
     try:
         tool = build_tool(
             method, {NameStyle.MCP: "m", NameStyle.LLM: "m"}, ToolOverride(), ToolPolicy(Params()), VALIDATORS
@@ -222,7 +216,7 @@ def test_any_whole_input_schema_makes_a_tool_or_is_unsound(schema: Any) -> None:
 def test_what_is_published_decides_as_the_reference_implementation_does_where_that_one_can(
     schema: Any, arguments: Any
 ) -> None:
-    method = Method("m", "openrpc", parameters=(Parameter("a", schema), Parameter("b")))
+    method = Method("m", parameters=(Parameter("a", schema), Parameter("b")))
     try:
         tool = build_tool(
             method, {NameStyle.MCP: "m", NameStyle.LLM: "m"}, ToolOverride(), ToolPolicy(Params()), VALIDATORS

@@ -25,7 +25,7 @@ def builder() -> Builder:
 
 
 def method(name: str, schema: Any = True, parameter: str = "a", **members: Any) -> Method:
-    return Method(name, "openrpc", parameters=(Parameter(parameter, schema),), **members)
+    return Method(name, parameters=(Parameter(parameter, schema),), **members)
 
 
 def listing(*methods: Method, **members: Any) -> Listing:
@@ -86,13 +86,9 @@ BAD = {
     "a name with a slash": method("m", EVIL, parameter="a/b~c"),
     "a name with a blank": method("m", EVIL, parameter="Transaction hash"),
     "a name that is a glob": method("m[1]*?", EVIL),
-    "a whole input schema": Method("m", "jsonrpc_mcp", input_schema={"properties": {"a": EVIL, "b": {}}}),
-    "a whole input schema that is none": Method(
-        "m", "jsonrpc_mcp", input_schema={"properties": {"a/b": {"type": "x"}}}
-    ),
-    "a whole input schema that is an array": Method(
-        "m", "jsonrpc_mcp", input_schema={"type": "array", "properties": {"a": {}}}
-    ),
+    "a whole input schema": Method("m", input_schema={"properties": {"a": EVIL, "b": {}}}),
+    "a whole input schema that is none": Method("m", input_schema={"properties": {"a/b": {"type": "x"}}}),
+    "a whole input schema that is an array": Method("m", input_schema={"type": "array", "properties": {"a": {}}}),
 }
 
 

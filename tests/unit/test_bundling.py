@@ -298,6 +298,13 @@ def test_arguments_that_are_no_object_are_unsound(kind: Any) -> None:
     assert caught.value.pointer == "/type"
 
 
+@each("data", ["\ud800", {(1, 2): 3}])
+@each("made", [object_schema, lambda schema: bundle_schema(schema, schema)])
+def test_data_that_json_cannot_express_is_unsound_also_behind_a_reference(data: Any, made: Any) -> None:
+    with pytest.raises(UnsoundSchema, match="cannot be written as JSON"):
+        made({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "default": data}}})
+
+
 WHOLE = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",

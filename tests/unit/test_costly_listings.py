@@ -20,6 +20,7 @@ from gateway.listing.docstrings import parse_docstring
 from gateway.listing.entries import schema_of_word
 from gateway.listing.jsonrpc_mcp import JsonrpcMcp
 from gateway.listing.plain import Plain
+from gateway.settings import ListingSettings
 from tests.pace import quickly
 
 
@@ -114,7 +115,9 @@ class Names:
 
 
 async def listed_by(service: Names, max_bytes: int = 2**20) -> dict[str, str]:
-    source = BackendSource(HttpTransport(service, URL), URL, RequestParts(), timeout=60, max_bytes=max_bytes)
+    source = BackendSource(
+        HttpTransport(service, URL), URL, RequestParts(), listing=ListingSettings(timeout=60), max_bytes=max_bytes
+    )
     listing = await introspection.SystemIntrospection().fetch_listing(source)
     return {method.name: method.description for method in listing.methods}
 
@@ -146,7 +149,7 @@ async def test_a_page_that_fails_is_named_without_the_token_in_its_address() -> 
     key = "7f9a2c41d8e04b3f9c6a5b1e2d3f4a5b"
     url = f"http://backend.example/{key}/rpc"
     transport = HttpTransport(Answering("", None), url)
-    source = BackendSource(transport, url, RequestParts(), timeout=60, max_bytes=2**20)
+    source = BackendSource(transport, url, RequestParts(), listing=ListingSettings(timeout=60), max_bytes=2**20)
     with pytest.raises(NoListing) as raised:
         await JsonrpcMcp().fetch_listing(source)
     assert "GET /…/mcp/tools/list" in str(raised.value)
@@ -176,7 +179,9 @@ class Answering:
 async def test_to_read_many_descriptions_does_not_hold_the_loop() -> None:
     entries = [{"name": f"f{number}", "description": ":param a: an a\n" * 40} for number in range(1500)]
     service = Answering("rpc_methods", entries)
-    source = BackendSource(HttpTransport(service, URL), URL, RequestParts(), timeout=60, max_bytes=2**24)
+    source = BackendSource(
+        HttpTransport(service, URL), URL, RequestParts(), listing=ListingSettings(timeout=60), max_bytes=2**24
+    )
     over = asyncio.Event()
     turns = 0
 

@@ -33,7 +33,7 @@ async def tool_of(method: Method, **override: Any) -> Tool:
 
 
 def method(name: str = "m", **members: Any) -> Method:
-    return Method(name, "openrpc", **{"description": "Does it."} | members)
+    return Method(name, **{"description": "Does it."} | members)
 
 
 # --- what is hidden by default --------------------------------------------------------------------------------

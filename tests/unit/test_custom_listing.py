@@ -13,7 +13,7 @@ from gateway.listing import custom
 from gateway.listing.custom import Custom
 from gateway.listing.dialect import NoListing
 from gateway.model import Listing, Method, Parameter, SourceAnswer, Structure
-from gateway.settings import CustomListing
+from gateway.settings import CustomListing, ListingSettings
 from tests.each import each
 
 URL = "http://backend.example/jsonrpc"
@@ -34,12 +34,9 @@ class Asked:
     """A source that answers every question with the same document and keeps the questions."""
 
     url = URL
-    base = origin = "http://backend.example"
-    file = None
 
     def __init__(self, document: Any, custom: CustomListing, place: str | None = None) -> None:
-        self.custom = custom
-        self.listing_url = place
+        self.listing = ListingSettings(dialect="custom", url=place, custom=custom)
         self.questions: list[Any] = []
         self._seen = SourceAnswer("JSON", document, has_value=True)
 

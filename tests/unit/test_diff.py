@@ -25,7 +25,7 @@ TWO = (Parameter("query", STRING, True), Parameter("limit", NUMBER))
 
 
 def method(name: str = "m", **members: Any) -> Method:
-    return Method(name, "openrpc", **{"description": "Does it.", "parameters": TWO} | members)
+    return Method(name, **{"description": "Does it.", "parameters": TWO} | members)
 
 
 async def tools(*methods: Method, **knobs: Any) -> tuple[Tool, ...]:

@@ -112,7 +112,7 @@ def shown(method: Method) -> dict[str, Any]:
 )
 def test_arguments_are_typed_and_described_as_the_text_does(text: str) -> None:
     listed = tuple(Parameter(name, required=True) for name in ("query", "limit", "exact"))
-    method = fill_from_docstring(Method("find", "mopidy", description=text, parameters=listed))
+    method = fill_from_docstring(Method("find", description=text, parameters=listed))
     assert shown(method) == {"query": STRINGS, "limit": INTEGER, "exact": {"type": "boolean"}}
     assert [parameter.required for parameter in method.parameters or ()] == [True, True, False]
     described = [parameter.description for parameter in method.parameters or ()]
@@ -125,7 +125,7 @@ def test_arguments_are_typed_and_described_as_the_text_does(text: str) -> None:
 
 
 def test_phps_array_says_nothing_since_it_is_a_list_or_a_map() -> None:
-    method = fill_from_docstring(Method("find", "introspection", description=PHPDOC, parameters=None))
+    method = fill_from_docstring(Method("find", description=PHPDOC, parameters=None))
     assert shown(method) == {"query": True, "limit": INTEGER, "exact": {"type": "boolean"}}
 
 
@@ -135,7 +135,7 @@ def test_what_the_listing_says_itself_stays() -> None:
         Parameter("limit", {"default": None}),
         Parameter("exact", {"default": False}),
     )
-    method = fill_from_docstring(Method("find", "mopidy", description=SPHINX, parameters=listed, result=STRING))
+    method = fill_from_docstring(Method("find", description=SPHINX, parameters=listed, result=STRING))
     assert shown(method) == {
         "query": STRING,
         "limit": {"anyOf": [INTEGER, NULL], "default": None},
@@ -148,15 +148,13 @@ def test_what_the_listing_says_itself_stays() -> None:
 def test_places_that_a_listing_only_counts_get_the_names_of_the_text() -> None:
     places = (Parameter("arg0", STRING, True), Parameter("arg1", INTEGER, True))
     text = "add(title, copies)\n\nAdd.\n\n:param copies: optional\n:param title: a title"
-    method = fill_from_docstring(Method("add", "introspection", description=text, parameters=places))
+    method = fill_from_docstring(Method("add", description=text, parameters=places))
     assert shown(method) == {"title": STRING, "copies": INTEGER}
     assert [parameter.required for parameter in method.parameters or ()] == [True, False]
 
 
 def test_a_place_that_stands_alone_gets_the_only_name() -> None:
-    method = Method(
-        "add", "introspection", description="Add.\n\n:param title: a title", parameters=(Parameter("arg0"),)
-    )
+    method = Method("add", description="Add.\n\n:param title: a title", parameters=(Parameter("arg0"),))
     assert list(shown(fill_from_docstring(method))) == ["title"]
 
 
@@ -174,7 +172,7 @@ def fields_in_each_form(*names: str) -> list[str]:
 def test_fields_name_no_place_since_they_may_stand_in_any_order(names: tuple[str, ...]) -> None:
     places = (Parameter("arg0", INTEGER, True), Parameter("arg1", INTEGER, True))
     for text in fields_in_each_form(*names):
-        listed = Method("div", "introspection", description=text, parameters=places, structure=Structure.BY_POSITION)
+        listed = Method("div", description=text, parameters=places, structure=Structure.BY_POSITION)
         method = fill_from_docstring(listed)
         assert method.parameters == places
         assert method.description == text, "a model still reads what the arguments mean"
@@ -183,7 +181,7 @@ def test_fields_name_no_place_since_they_may_stand_in_any_order(names: tuple[str
 @pytest.mark.parametrize("names", [("b", "a"), ("b",), ("a",)], ids=str)
 def test_fields_without_places_are_never_sent_by_position(names: tuple[str, ...]) -> None:
     for text in fields_in_each_form(*names):
-        listed = Method("div", "plain", description=text, parameters=None)
+        listed = Method("div", description=text, parameters=None)
         positional = fill_from_docstring(replace(listed, structure=Structure.BY_POSITION))
         assert (positional.parameters, positional.description) == (None, text)
         named = fill_from_docstring(listed)
@@ -192,7 +190,7 @@ def test_fields_without_places_are_never_sent_by_position(names: tuple[str, ...]
 
 def test_a_text_that_names_another_number_of_arguments_names_none() -> None:
     places = (Parameter("arg0"), Parameter("arg1"))
-    method = fill_from_docstring(Method("add", "introspection", description=":param title: a title", parameters=places))
+    method = fill_from_docstring(Method("add", description=":param title: a title", parameters=places))
     assert list(shown(method)) == ["arg0", "arg1"]
 
 
@@ -208,27 +206,27 @@ CALLS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(("line", "required"), CALLS.items(), ids=CALLS.keys())
 def test_a_first_line_that_is_the_call_names_all_arguments(line: str, required: dict[str, bool]) -> None:
     text = f"{line}\n\nAdds."
-    method = fill_from_docstring(Method("shop.add", "introspection", description=text, parameters=None))
+    method = fill_from_docstring(Method("shop.add", description=text, parameters=None))
     assert method.parameters is not None
     assert {parameter.name: parameter.required for parameter in method.parameters} == required
 
 
 def test_types_of_a_call_are_read() -> None:
     text = "add(a: int, b: list[str] = [], c: dict[str, int] | None = None) -> int"
-    method = fill_from_docstring(Method("add", "introspection", description=text, parameters=None))
+    method = fill_from_docstring(Method("add", description=text, parameters=None))
     assert shown(method) == {"a": INTEGER, "b": STRINGS, "c": {"anyOf": [{"type": "object"}, NULL]}}
     assert method.result == INTEGER
 
 
 def test_an_argument_that_is_taken_by_name_alone_makes_the_method_by_name() -> None:
     text = "add(a, *, b=1)"
-    listed = Method("add", "introspection", description=text, parameters=None, structure=Structure.BY_POSITION)
+    listed = Method("add", description=text, parameters=None, structure=Structure.BY_POSITION)
     assert fill_from_docstring(listed).structure is Structure.BY_NAME
 
 
 @pytest.mark.parametrize("text", ["add(*items)", "Adds.\n\n:param *items: what to add", "Args:\n    *items: what"])
 def test_what_collects_any_number_of_arguments_leaves_them_open(text: str) -> None:
-    assert fill_from_docstring(Method("add", "introspection", description=text, parameters=None)).parameters is None
+    assert fill_from_docstring(Method("add", description=text, parameters=None)).parameters is None
 
 
 PROSE = [
@@ -244,7 +242,7 @@ PROSE = [
 
 @pytest.mark.parametrize("text", PROSE)
 def test_prose_is_left_as_it_is(text: str) -> None:
-    method = Method("add", "introspection", description=text, parameters=None)
+    method = Method("add", description=text, parameters=None)
     assert fill_from_docstring(method) == method
 
 
@@ -292,7 +290,7 @@ HOSTILE += [":rtype: " + "list of " * 2000, ":type a: " + "[" * 5000, "a\n" + "-
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
 def test_no_text_takes_long(text: str) -> None:
     with quickly(0.05):
-        fill_from_docstring(Method("f", "introspection", description=text, parameters=None))
+        fill_from_docstring(Method("f", description=text, parameters=None))
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t\n", "\n\n", "/** */", "\x1c"])
@@ -301,12 +299,12 @@ def test_a_description_of_blanks_says_nothing(text: str) -> None:
 
 
 def test_what_python_passes_itself_is_no_argument() -> None:
-    filled = fill_from_docstring(Method("shop.div", "introspection", description="div(self, a, b=2)", parameters=None))
+    filled = fill_from_docstring(Method("shop.div", description="div(self, a, b=2)", parameters=None))
     assert [(one.name, one.required) for one in filled.parameters or ()] == [("a", True), ("b", False)]
 
 
 def test_keywords_are_sent_by_name_only_where_the_names_are_known() -> None:
     counted = (Parameter("arg0", required=True), Parameter("arg1", required=True))
-    two = Method("div", "introspection", description="div(a, *, b)", parameters=counted)
+    two = Method("div", description="div(a, *, b)", parameters=counted)
     assert fill_from_docstring(two).structure is Structure.BY_NAME
     assert fill_from_docstring(replace(two, parameters=counted[:1])).structure is Structure.UNKNOWN

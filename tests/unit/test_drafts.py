@@ -196,7 +196,7 @@ def test_types_are_found_by_their_bare_names_and_recursion_stays() -> None:
 
 def test_a_parameter_that_says_itself_that_it_is_required_is_so() -> None:
     parameters = (Parameter("a", {"$ref": "Year", "required": True}), Parameter("b", {"type": "string"}))
-    method = Method("m", "kodi", parameters=parameters, root=KODI)
+    method = Method("m", parameters=parameters, root=KODI)
 
     def required(override: Any) -> Any:
         names = dict.fromkeys(NameStyle, "m")

@@ -30,7 +30,7 @@ Z = HIDDEN["zero width"]
 
 
 async def tool_of(schema: Json, result: Any = None) -> Tool:
-    listing = Listing("static", (Method("m", "static", input_schema=schema, result=result),))
+    listing = Listing("static", (Method("m", input_schema=schema, result=result),))
     (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())).tools
     return tool
 
@@ -90,7 +90,7 @@ async def test_why_an_output_schema_is_left_out_hides_nothing() -> None:
 
 
 async def test_a_method_whose_name_hides_something_is_shown_without_it() -> None:
-    listing = Listing("static", (Method(f"do.{Z}", "static"),))
+    listing = Listing("static", (Method(f"do.{Z}"),))
     (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())).tools
     shown = RestProjector(Access(Auth(), per_caller=False)).project(tool)
     assert shown["method"] == "do.ignore"

@@ -296,7 +296,7 @@ async def test_s21_s22_bad_entries_take_no_good_one_down_and_order_does_not_matt
 
 @pytest.mark.parametrize("kind", ["array", "string", ["array", "null"]])
 async def test_s09_arguments_that_are_no_object_are_quarantined_until_an_override_names_them(kind: Any) -> None:
-    listing = Listing("jsonrpc_mcp", (Method("m", "jsonrpc_mcp", input_schema={"type": kind}),))
+    listing = Listing("jsonrpc_mcp", (Method("m", input_schema={"type": kind}),))
     catalog = await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())
     (entry,) = catalog.quarantined
     assert (entry.name, entry.pointer) == ("m", "/type")

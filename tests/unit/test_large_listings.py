@@ -26,7 +26,7 @@ from gateway.http_client.response import Answer
 from gateway.listing.openrpc import OpenRpc
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import CatalogSettings, Params
+from gateway.settings import CatalogSettings, ListingSettings, Params
 from tests.bench.work import openrpc
 from tests.pace import quickly, slowness
 
@@ -92,7 +92,9 @@ def discovery(document: Json) -> Discovery:
     settings = CatalogSettings(exclude=())
 
     async def fetch(caller: Caller) -> Listing:
-        source = BackendSource(HttpTransport(transport, URL), URL, RequestParts(), timeout=60, max_bytes=2**25)
+        source = BackendSource(
+            HttpTransport(transport, URL), URL, RequestParts(), listing=ListingSettings(timeout=60), max_bytes=2**25
+        )
         return await OpenRpc().fetch_listing(source)
 
     return Discovery(fetch, Builder(Params(), ValidatorCache()), settings)
@@ -162,7 +164,7 @@ async def test_a_large_catalog_is_nothing_for_the_garbage_collector_to_look_at()
 async def test_an_ordinary_tool_is_made_within_a_millisecond() -> None:
     settings = CatalogSettings()
     transport = HttpTransport(OneListing(openrpc(200)), URL)
-    source = BackendSource(transport, URL, RequestParts(), timeout=60, max_bytes=2**25)
+    source = BackendSource(transport, URL, RequestParts(), listing=ListingSettings(timeout=60), max_bytes=2**25)
     listing = await OpenRpc().fetch_listing(source)
     with quickly(200 * 0.001):
         await Builder(Params(), ValidatorCache()).build_catalog(listing, settings)

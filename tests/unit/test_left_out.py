@@ -13,7 +13,7 @@ from gateway.model import Catalog, Listing, Method, Parameter
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 
-BROKEN: Final = Method("books.purge", "openrpc", parameters=(Parameter("filter", {"$ref": "#/nowhere"}),))
+BROKEN: Final = Method("books.purge", parameters=(Parameter("filter", {"$ref": "#/nowhere"}),))
 SECRETS: Final = ("dumpprivkey", "wallet.getSeedPhrase")
 LISTED: Final = ("books.get", "books.export", "stop", "rpc.discover", "a.login", *SECRETS)
 KNOBS: Final[tuple[dict[str, Any], ...]] = (
@@ -26,7 +26,7 @@ KNOBS: Final[tuple[dict[str, Any], ...]] = (
 
 
 async def built(settings: CatalogSettings, names: tuple[str, ...] = LISTED) -> Catalog:
-    methods = (BROKEN, *(Method(name, "openrpc", parameters=()) for name in names))
+    methods = (BROKEN, *(Method(name, parameters=()) for name in names))
     return await Builder(Params(), ValidatorCache()).build_catalog(Listing("openrpc", methods), settings)
 
 

@@ -21,7 +21,7 @@ async def catalog(*methods: Method, notes: tuple[str, ...] = ()) -> Catalog:
 
 
 def method(name: str, **members: Any) -> Method:
-    return Method(name, "static", **{"description": "Does it.", "structure": Structure.EITHER} | members)
+    return Method(name, **{"description": "Does it.", "structure": Structure.EITHER} | members)
 
 
 async def test_a_catalog_in_good_order_has_no_remarks() -> None:

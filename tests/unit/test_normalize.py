@@ -25,7 +25,7 @@ def made(method: Method, override: Any = None, *, params: Any = None, trusted: b
 
 
 def method(**members: Any) -> Method:
-    return Method("the.method", "openrpc", **members)
+    return Method("the.method", **members)
 
 
 def test_parameters_become_properties_in_their_order() -> None:

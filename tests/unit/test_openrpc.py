@@ -19,7 +19,7 @@ from gateway.listing.openrpc import parse_listing
 from gateway.listing.static import Static
 from gateway.model import Catalog
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import CatalogSettings, Params
+from gateway.settings import CatalogSettings, ListingSettings, Params
 
 LONG = "Looks up a book by its number, and tells where in the library it stands at the moment."
 
@@ -130,9 +130,12 @@ async def test_the_files_are_those_of_the_configuration(tmp_path: Path) -> None:
     transport = HttpTransport(Outbound(), url)
     try:
         source = BackendSource(
-            transport, url, RequestParts(), file=str(tmp_path / "openrpc.json"), documents=files,
-            timeout=5, max_bytes=2**20,
-        )  # fmt: skip
+            transport,
+            url,
+            RequestParts(),
+            listing=ListingSettings(dialect="static", file=str(tmp_path / "openrpc.json"), documents=files),
+            max_bytes=2**20,
+        )
         listing = await Static().fetch_listing(source)
         assert [method.name for method in listing.methods] == ["find", "lend"]
         (tmp_path / "common.json").unlink()

@@ -153,7 +153,7 @@ async def test_no_more_is_remembered_than_the_bound_allows() -> None:
 async def bound(
     knobs: dict[str, Any] | None = None, params: dict[str, Any] | None = None, *, leading: bool = False, **members: Any
 ) -> Binding:
-    method = Method("m", "openrpc", **{"parameters": (Parameter("a"),), **members})
+    method = Method("m", **{"parameters": (Parameter("a"),), **members})
     builder = Builder(Knobs.model_validate(params or {}), ValidatorCache(), leading_params=leading)
     catalog = await builder.build_catalog(Listing("openrpc", (method,)), CatalogSettings.model_validate(knobs or {}))
     return catalog.tools[0].binding
@@ -208,7 +208,7 @@ async def test_parameters_that_nobody_knows_are_one_array_or_where_the_operator_
 
 async def test_tools_that_are_called_differently_are_different_tools() -> None:
     async def digest(knobs: dict[str, Any]) -> str:
-        method = Method("m", "openrpc", parameters=(Parameter("a"),))
+        method = Method("m", parameters=(Parameter("a"),))
         return (await Builder(Knobs(), ValidatorCache()).build_catalog(
             Listing("openrpc", (method,)), CatalogSettings.model_validate(knobs)
         )).tools[0].digest  # fmt: skip

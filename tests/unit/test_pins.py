@@ -25,12 +25,12 @@ TWO = (Parameter("to", STRING, True), Parameter("from", STRING, True))
 
 
 def method(name: str = "m", **members: Any) -> Method:
-    return Method(name, "openrpc", **{"description": "Does it.", "parameters": TWO} | members)
+    return Method(name, **{"description": "Does it.", "parameters": TWO} | members)
 
 
 async def built(*methods: Method, pins: Pins | None = None, **knobs: Any) -> Catalog:
     builder = Builder(Params(), ValidatorCache(), pins=pins)
-    return await builder.build_catalog(Listing("openrpc", methods), CatalogSettings.model_validate(knobs))
+    return await builder.build_catalog(Listing("drupal", methods), CatalogSettings.model_validate(knobs))
 
 
 async def pinned(*methods: Method, **knobs: Any) -> Pins:
@@ -116,7 +116,7 @@ async def test_a_trusted_hint_that_changed_is_found_out() -> None:
 
 @pytest.mark.parametrize("hint", [{}, {"destructiveHint": True}], ids=["listed", "overridden"])
 async def test_a_mark_of_the_gateways_own_is_no_change(hint: dict[str, bool]) -> None:
-    rebuild = Method("cache.rebuild", "drupal", description="Rebuilds the system cache.", parameters=())
+    rebuild = Method("cache.rebuild", description="Rebuilds the system cache.", parameters=())
     (tool,) = (await built(rebuild)).tools
     assert tool.annotations == {"destructiveHint": True}
     earlier = asdict(pin_of(tool)) | {"annotations": hint}

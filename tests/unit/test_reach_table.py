@@ -10,9 +10,6 @@ from typing import Any, Final
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.listing.describe import Describe
-from gateway.listing.introspection import SystemIntrospection
-from gateway.listing.plain import Plain
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Listing, Method, Parameter, Structure
 from gateway.schema.validation import ValidatorCache
@@ -29,16 +26,16 @@ ROW: Final = re.compile(r"^\| (.+) \| (\S+) \| (.+) \| (\d+) \| (\d+) of (\d+) \
 async def tools_of(*methods: Method) -> dict[str, Any]:
     """The input schemas of the tools that come of these methods, as MCP lists them."""
     builder = Builder(Params(), ValidatorCache())
-    catalog = await builder.build_catalog(Listing(methods[0].dialect, methods), CatalogSettings())
+    catalog = await builder.build_catalog(Listing("static", methods), CatalogSettings())
     return {tool.name: PROJECTOR.project(tool) for tool in catalog.tools}
 
 
 async def test_arguments_with_a_type_are_counted_and_unknown_params_are_one_without() -> None:
     parameters = (Parameter("a", {"type": "integer"}), Parameter("b", True), Parameter("c", {"enum": [1]}))
-    known = Method("known", Describe.name, parameters=parameters)
-    by_position = Method("list", SystemIntrospection.name, parameters=None, structure=Structure.BY_POSITION)
-    either = Method("either", Plain.name, parameters=None, structure=Structure.UNKNOWN)
-    none = Method("none", Plain.name, parameters=())
+    known = Method("known", parameters=parameters)
+    by_position = Method("list", parameters=None, structure=Structure.BY_POSITION)
+    either = Method("either", parameters=None, structure=Structure.UNKNOWN)
+    none = Method("none", parameters=())
     assert count_types(await tools_of(known)) == (2, 3)
     assert count_types(await tools_of(by_position, either)) == (0, 2)
     assert count_types(await tools_of(none)) == (0, 0)

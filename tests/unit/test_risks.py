@@ -71,7 +71,7 @@ def test_any_name_is_judged_quickly(name: str) -> None:
 
 
 async def offered(*names: str, **knobs: Any) -> Catalog:
-    methods = tuple(Method(name, "static", "", "Does it.", structure=Structure.BY_NAME) for name in names)
+    methods = tuple(Method(name, "", "Does it.", structure=Structure.BY_NAME) for name in names)
     return await Builder(Params(), ValidatorCache()).build_catalog(
         Listing("static", methods), CatalogSettings.model_validate(knobs)
     )
@@ -97,7 +97,7 @@ async def test_what_moves_money_is_offered_marked_and_named() -> None:
 @pytest.mark.parametrize("name", sorted(CHANGES_SITE))
 async def test_what_changes_a_whole_drupal_site_is_marked_in_drupals_dialects_alone(name: str) -> None:
     for dialect, hints in (("drupal", DESTRUCTIVE), ("jsonrpc_mcp", DESTRUCTIVE), ("openrpc", {})):
-        listing = Listing(dialect, (Method(name, dialect, structure=Structure.BY_NAME, parameters=()),))
+        listing = Listing(dialect, (Method(name, structure=Structure.BY_NAME, parameters=()),))
         (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())).tools
         assert (tool.annotations, tool.confirm) == (hints, False)
 
@@ -114,7 +114,7 @@ async def test_the_operator_knows_better() -> None:
 
 
 async def test_a_trusted_backends_word_that_it_changes_nothing_counts() -> None:
-    method = Method("sign", "static", "", "x", structure=Structure.BY_NAME, annotations={"readOnlyHint": True})
+    method = Method("sign", "", "x", structure=Structure.BY_NAME, annotations={"readOnlyHint": True})
     for trusted, hints in ((True, {"readOnlyHint": True}), (False, {"destructiveHint": True})):
         knobs = CatalogSettings(trust_annotations=trusted)
         (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(Listing("static", (method,)), knobs)).tools

@@ -33,7 +33,7 @@ METHODS = {
 
 async def catalog_of(methods: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
     listed = (
-        Method(name, "static", description=text, parameters=tuple(Parameter(key) for key in parameters))
+        Method(name, description=text, parameters=tuple(Parameter(key) for key in parameters))
         for name, (text, parameters) in methods.items()
     )
     return await Builder(Params(), ValidatorCache()).build_catalog(Listing("static", tuple(listed)), CatalogSettings())

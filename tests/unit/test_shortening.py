@@ -152,8 +152,8 @@ def depth(value: Any) -> int:
 
 
 async def test_what_lone_params_are_is_said_once_for_all_tools() -> None:
-    unknown = [Method(name, Plain.name, parameters=None, structure=Structure.UNKNOWN) for name in ("one", "two")]
-    known = Method("three", Plain.name, parameters=(Parameter("params", {"type": "array", "description": "mine"}),))
+    unknown = [Method(name, parameters=None, structure=Structure.UNKNOWN) for name in ("one", "two")]
+    known = Method("three", parameters=(Parameter("params", {"type": "array", "description": "mine"}),))
     catalog = await built(Listing(Plain.name, (*unknown, known)))
     shown = {tool.name: tool.schemas_for(NameStyle.LLM)[0]["properties"]["params"] for tool in catalog.tools}
     assert shown["one"] == shown["two"] == {"type": ["array", "object"]}

@@ -17,7 +17,7 @@ CLEAN = "Add.[31m"
 
 
 async def tool_of(**members: Any) -> Tool:
-    listing = Listing("openrpc", (Method("m", "openrpc", **members),))
+    listing = Listing("openrpc", (Method("m", **members),))
     (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())).tools
     return tool
 

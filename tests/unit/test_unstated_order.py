@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.model import Parameter, Structure
+from gateway.catalog.build import Builder
+from gateway.model import Listing, Parameter, Structure
+from gateway.schema.validation import ValidatorCache
+from gateway.settings import CatalogSettings, Params
 from tests.unit.test_normalize import made, method
 
 MENTIONED = method(parameters=(Parameter("b"), Parameter("a")), is_complete=False)
@@ -30,3 +33,10 @@ def test_the_operators_order_counts_where_the_listing_has_none() -> None:
 def test_a_whole_schema_has_no_order_so_it_is_never_tried_by_position() -> None:
     tool = made(method(input_schema={"type": "object", "properties": {"b": {}, "a": {}}}))
     assert (tool.binding.structure, tool.binding.structure_is_known) == (Structure.BY_NAME, True)
+
+
+async def test_a_whole_schema_goes_by_name_also_where_another_methods_name_cannot_be_a_key() -> None:
+    whole = method(input_schema={"type": "object", "properties": {"b": {}, "a": {}}})
+    listing = Listing("custom", (whole,), by_position=True)
+    (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())).tools
+    assert tool.binding.structure is Structure.BY_NAME
