@@ -38,7 +38,7 @@ def change_entry(client: Client, file: Path, name: str, entry: Entry | None, own
         if old is not None and not owns(old):
             raise NotAdded(f"it has an entry {name} that is not this program's: choose another name with --entry")
         changed = (_with_toml if client.is_toml else _with_json)(text, (client.section, name), wanted, had)
-    except (RecursionError, NotJson, TOMLKitError, ValueError) as error:
+    except (RecursionError, TOMLKitError, ValueError) as error:
         reason = {UnicodeDecodeError: "it is not UTF-8", RecursionError: "it nests too deeply"}.get(type(error), error)
         raise NotAdded(f"{file} cannot be parsed: {reason}") from None
     file.resolve().parent.mkdir(parents=True, exist_ok=True)

@@ -1,105 +1,128 @@
 """Set members in a JSON text with comments and trailing commas, and change no other character of it."""
 
-from __future__ import annotations
-
-import copy
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
-_SKIPPED: Final = re.compile(r"[ \t\r\n]+|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_COMMA: Final = re.compile(rf"(?:{_SKIPPED.pattern})*+,", re.DOTALL)
-_SCALAR: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"/]+')
+_STRING: Final = r'"(?:[^"\\\n]|\\[^\n])*+"'
+_COMMENT: Final = re.compile(rf"(?P<kept>{_STRING})|\A\ufeff|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA: Final = re.compile(rf"(?P<kept>{_STRING}|[\[{{]\s*,)|,(?=\s*[\]}}])")
+_NAME: Final = re.compile(rf"[\s,]*({_STRING})\s*:\s*")
+_COMMA: Final = re.compile(r"\s*,")
 _LAST_LINE: Final = re.compile(r"\r?\n[ \t]*\Z|[ \t]+\Z")
-_MAX_DEPTH: Final = 100
 _UNIT: Final = "  "
 
 
-class NotJson(Exception):
-    """Raised for a text that cannot be read, or has no place for a member; the message says where and why."""
+class NotJson(ValueError):
+    """Raised where a text cannot be changed as it is wanted; the message says why."""
 
 
-@dataclass
-class _Value:
-    """Hold the value at ``text[start:end]``. After the last of its ``members`` there may be a comma."""
+class _Member(NamedTuple):
+    """Hold where a member is: its name begins at ``start``, its value is ``text[value:end]``."""
 
-    value: Any
     start: int
-    end: int = 0
-    members: dict[str, _Value] = field(default_factory=dict)
-    has_last_comma: bool = False
+    value: int
+    end: int
 
 
 def read_jsonc(text: str) -> Any:
-    """Return the value of the text. Raises :class:`NotJson`."""
-    return _Parser(text).parse().value
+    """Return the value of the text. Raises :class:`ValueError`, which says why, and :class:`RecursionError`."""
+    return _parsed(_blanked(text)[1])
 
 
 def with_member(text: str, path: Sequence[str], value: Any) -> str:
-    """Return the text with this value at ``path``; objects on the way there are made. Raises :class:`NotJson`."""
-    root = _Parser(text).parse()
-    wanted = _with_value(root.value, path, value)
-    node, depth = root, 0
-    while depth < len(path) and path[depth] in node.members:
-        node, depth = node.members[path[depth]], depth + 1
-    if depth == len(path):
-        changed = text[: node.start] + _render(value, _margin(text, node.start), text) + text[node.end :]
+    """Return the text with this value at ``path``; objects on the way there are made. Raises as ``read_jsonc`` does."""
+    bare, plain = _blanked(text)
+    wanted = _parsed(plain)
+    _set_value(wanted, path, value)
+    found = _Member(0, plain.index("{"), len(plain.rstrip()))
+    for depth, name in enumerate(path):
+        members = _members(plain, found.value)
+        if name not in members:
+            for inner in reversed(path[depth + 1 :]):
+                value = {inner: value}
+            changed = _insert(text, bare, found, [*members.values()], f"{json.dumps(name)}: ", value)
+            break
+        found = members[name]
     else:
-        for name in reversed(path[depth + 1 :]):
-            value = {name: value}
-        changed = _insert(text, node, path[depth], value)
-    if read_jsonc(changed) != wanted:
-        raise NotJson("it has a form that cannot be edited safely")
-    return changed
+        changed = text[: found.value] + _render(value, _margin(text, found.value), text) + text[found.end :]
+    return _checked(changed, wanted)
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """Return the text without the member at ``path``, which is there. Raises :class:`NotJson`."""
-    root = node = _Parser(text).parse()
-    parent = wanted = copy.deepcopy(root.value)
+    """Return the text without the member at ``path``, which is there. Raises as ``read_jsonc`` does."""
+    bare, plain = _blanked(text)
+    parent = wanted = _parsed(plain)
+    members = _members(plain, plain.index("{"))
     for name in path[:-1]:
-        node, parent = node.members[name], parent[name]
+        members, parent = _members(plain, members[name].value), parent[name]
     del parent[path[-1]]
-    member = node.members.pop(path[-1])
-    after = match.end() if (match := _COMMA.match(text, member.end)) else member.end
-    head, tail = text[: text.rfind('"', 0, text.rfind('"', 0, member.start))], text[after:]
+    member = members.pop(path[-1])
+    comma = _COMMA.match(bare, member.end)
+    head, tail = text[: member.start], text[comma.end() if comma else member.end :]
     if head.rstrip(" \t").endswith("\n") and tail.lstrip(" \t\r").startswith("\n"):  # the line has nothing else
         head, tail = head.rstrip(" \t"), tail.partition("\n")[2]
-    if match is None and node.members and (comma := _COMMA.match(text, list(node.members.values())[-1].end)):
-        head = head[: comma.end() - 1] + head[comma.end() :]
-    if read_jsonc(head + tail) != wanted:
-        raise NotJson("it has a form that cannot be edited safely")
-    return head + tail
+    if comma is None and members and (before := _COMMA.match(bare, [*members.values()][-1].end)):
+        head = head[: before.end() - 1] + head[before.end() :]
+    return _checked(head + tail, wanted)
 
 
-def _with_value(tree: Any, path: Sequence[str], value: Any) -> Any:
-    """Return a copy of the tree with the value at ``path``. Raises :class:`NotJson`."""
-    tree = node = copy.deepcopy(tree)
+def _blanked(text: str) -> tuple[str, str]:
+    """Return the text with blanks in place of comments, and in place of commas after the last value, too: plain JSON,
+    where everything has the place that it has in the text."""
+    bare = _COMMENT.sub(_blanks, text)
+    return bare, _LAST_COMMA.sub(_blanks, bare)
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return match["kept"] or re.sub(r"[^\n]", " ", match[0])
+
+
+def _parsed(plain: str) -> Any:
+    return json.loads(plain, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    for name, count in Counter(name for name, _ in pairs).most_common(1):
+        if count > 1:
+            raise NotJson(f"{name} stands there twice")
+    return dict(pairs)
+
+
+def _members(plain: str, place: int) -> dict[str, _Member]:
+    """Return where the members of the object at a place are."""
+    members, place = {}, place + 1
+    while name := _NAME.match(plain, place):
+        _, place = json.JSONDecoder().raw_decode(plain, name.end())
+        members[json.loads(name[1])] = _Member(name.start(1), name.end(), place)
+    return members
+
+
+def _set_value(tree: Any, path: Sequence[str], value: Any) -> None:
+    """Set the value at ``path``. Raises :class:`NotJson` where something on the way there is no object."""
     for depth, name in enumerate(path, 1):
-        if not isinstance(node, dict):
+        if not isinstance(tree, dict):
             raise NotJson(f"{'.'.join(path[: depth - 1]) or 'its value'} is not an object")
         if depth == len(path):
-            node[name] = value
+            tree[name] = value
         else:
-            node = node.setdefault(name, {})
-    return tree
+            tree = tree.setdefault(name, {})
 
 
-def _insert(text: str, node: _Value, name: str, value: Any) -> str:
+def _insert(text: str, bare: str, found: _Member, members: Sequence[_Member], name: str, value: Any) -> str:
     """Return the text with one more member at the end of an object."""
     line_end = "\r\n" if "\r\n" in text else "\n"
-    outer = _margin(text, node.start)
-    first = next(iter(node.members.values()), None)
+    outer = _margin(text, found.value)
     inner = outer + _UNIT
-    if first is not None and "\n" in text[node.start : first.start]:
-        inner = _margin(text, first.start)
-    last = node.start + 1 if first is None else list(node.members.values())[-1].end
-    comma = "" if first is None or node.has_last_comma else ","
-    rest = _LAST_LINE.sub("", text[last : node.end - 1])
-    member = f"{json.dumps(name)}: {_render(value, inner, text)}"
-    return f"{text[:last]}{comma}{rest}{line_end}{inner}{member}{line_end}{outer}{text[node.end - 1 :]}"
+    if members and "\n" in text[found.value : members[0].start]:
+        inner = _margin(text, members[0].start)
+    last = members[-1].end if members else found.value + 1
+    comma = "," if members and "," not in bare[last : found.end] else ""
+    rest = _LAST_LINE.sub("", text[last : found.end - 1])
+    member = name + _render(value, inner, text)
+    return f"{text[:last]}{comma}{rest}{line_end}{inner}{member}{line_end}{outer}{text[found.end - 1 :]}"
 
 
 def _render(value: Any, margin: str, text: str) -> str:
@@ -113,74 +136,7 @@ def _margin(text: str, place: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._place = 1 if text.startswith("\ufeff") else 0
-
-    def parse(self) -> _Value:
-        value = self._value(0)
-        self._skip()
-        if self._place != len(self._text):
-            raise self._fault("something follows the value")
-        return value
-
-    def _value(self, depth: int) -> _Value:
-        if depth > _MAX_DEPTH:
-            raise self._fault("it nests too deeply")
-        self._skip()
-        found = _Value(None, self._place)
-        if self._take("{"):
-            self._read_members(found, depth)
-        elif self._take("["):
-            found.value = [self._value(depth + 1).value for _ in self._entries(found, "]")]
-        else:
-            found.value = self._scalar()
-        found.end = self._place
-        return found
-
-    def _entries(self, found: _Value, end: str) -> Iterator[None]:
-        """Stop before each entry of an object or array, up to its end."""
-        more = True
-        while not self._take(end):
-            if not more:
-                raise self._fault("a comma is missing")
-            yield
-            more = found.has_last_comma = self._take(",")
-
-    def _read_members(self, found: _Value, depth: int) -> None:
-        found.value = {}
-        for _ in self._entries(found, "}"):
-            name = self._scalar()
-            if not isinstance(name, str):
-                raise self._fault("a name in quotes is missing")
-            if name in found.members:
-                raise self._fault(f"{name} stands there twice")
-            if not self._take(":"):
-                raise self._fault("a colon is missing")
-            found.members[name] = self._value(depth + 1)
-            found.value[name] = found.members[name].value
-
-    def _scalar(self) -> Any:
-        match = _SCALAR.match(self._text, self._place)
-        if match is None:
-            raise self._fault("a value is missing")
-        try:
-            value = json.loads(match[0])
-        except ValueError:
-            raise self._fault(f"{match[0][:40]} is not JSON") from None
-        self._place = match.end()
-        return value
-
-    def _skip(self) -> None:
-        while match := _SKIPPED.match(self._text, self._place):
-            self._place = match.end()
-
-    def _take(self, mark: str) -> bool:
-        self._skip()
-        taken = self._text.startswith(mark, self._place)
-        self._place += taken
-        return taken
-
-    def _fault(self, what: str) -> NotJson:
-        return NotJson(f"line {self._text.count(chr(10), 0, self._place) + 1}: {what}")
+def _checked(changed: str, wanted: Any) -> str:
+    if read_jsonc(changed) != wanted:
+        raise NotJson("it has a form that cannot be edited safely")
+    return changed

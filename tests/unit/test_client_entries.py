@@ -168,8 +168,9 @@ def test_an_entry_of_ours_is_changed_and_what_was_added_to_it_stays(client: str,
 @each(
     ("content", "reason"),
     [
-        ('{"mcpServers": {', "cannot be parsed: line 1: a value is missing"),
-        ("\xff", "cannot be parsed: line 1: \xff is not JSON"),
+        ('{"mcpServers": {', "cannot be parsed: Expecting property name enclosed in double quotes: line 1 column 17"),
+        ("[" * 100_000, "cannot be parsed: it nests too deeply"),
+        ("\xff", "cannot be parsed: Expecting value: line 1 column 1"),
         ('{"mcpServers": []}', "cannot be parsed: mcpServers is not a mapping"),
         ('{"mcpServers": {"crm": {"command": "mine"}}}', "it has an entry crm that is not this program's"),
     ],
