@@ -145,7 +145,9 @@ SERVER_FILES: Final = ("server.secret_file", "store.ca_file")
 """Knobs of the process that name a file, which is read when it starts, and not again."""
 LISTENER_FILES: Final = ("server.tls.cert_file", "server.tls.key_file")
 """Knobs of the process that name a file, which each reload reads."""
-_FILES: Final = (*SERVER_FILES, *LISTENER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
+_FILES: Final = (*SERVER_FILES, *LISTENER_FILES, *SERVICE_FILES, "telemetry.audit.to")
+_NO_FILES: Final = ("", "stdout")
+"""Values of these knobs that name no file."""
 
 
 def mistaken_names(environ: Mapping[str, str]) -> list[str]:
@@ -194,8 +196,8 @@ class Layers:
         if not isinstance(tree, dict):
             self._add_fault((), f"{file}: must be a mapping with sections such as backend:")
             return
-        self.tree = self._resolve(tree, (), "", ConfigReferences(self._environ, file.parent, self.files))
-        make_files_absolute(self.tree, file.parent)
+        tree = self._resolve(tree, (), "", ConfigReferences(self._environ, file.parent, self.files))
+        self.tree = with_absolute_files(tree, (), file.parent)
 
     def add_environment(self) -> None:
         for name, text in sorted(self._environ.items()):
@@ -317,18 +319,12 @@ def _is_quoted(text: str) -> bool:
         return False
 
 
-def make_files_absolute(tree: Any, folder: Path) -> None:
-    """Resolve the relative names of files in a tree of knobs against a folder."""
-    for path in _FILES:
-        _make_absolute(tree, path.split("."), folder)
-
-
-def _make_absolute(tree: Any, path: Sequence[str], folder: Path) -> None:
-    key, *rest = path
-    if key == "*":
-        for element in tree if isinstance(tree, list) else tree.values() if isinstance(tree, dict) else ():
-            _make_absolute(element, rest, folder)
-    elif isinstance(tree, dict) and rest:
-        _make_absolute(tree.get(key), rest, folder)
-    elif isinstance(tree, dict) and isinstance(tree.get(key), str):
-        tree[key] = str(folder / tree[key])
+def with_absolute_files(value: Any, path: Sequence[Key], folder: Path) -> Any:
+    """Return the value of the knob or section at a path, with the relative names of files resolved against a folder."""
+    if isinstance(value, dict):
+        return {key: with_absolute_files(child, (*path, key), folder) for key, child in value.items()}
+    if isinstance(value, list):
+        return [with_absolute_files(child, (*path, "*"), folder) for child in value]
+    own = path[2:] if path[:1] in (("services",), ("groups",)) else path
+    names_file = isinstance(value, str) and value not in _NO_FILES and ".".join(map(str, own)) in _FILES
+    return str(folder / value) if names_file else value

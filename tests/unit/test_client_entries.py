@@ -259,6 +259,7 @@ def test_files_in_options_are_found_from_every_folder(home: Path) -> None:
     knobs = (
         "backend.listing={dialect: static, file: m.yaml, timeout: 5s}",
         "catalog.pin=pins.json",
+        "telemetry.audit.to=calls.log",
         "backend.credentials={mode: static, send: {headers: {X: 'Bearer ${file:key}'}}}",
         "backend.params.structure=by-name",
     )
@@ -267,6 +268,7 @@ def test_files_in_options_are_found_from_every_folder(home: Path) -> None:
     assert json.loads(ran.stdout)["mcpServers"]["crm"]["args"][2:] == [
         "--set", f'backend.listing={{"dialect":"static","file":"{home}/m.yaml","timeout":"5s"}}',
         "--set", f"catalog.pin={home}/pins.json",
+        "--set", f"telemetry.audit.to={home}/calls.log",
         "--set", f"backend.credentials={{mode: static, send: {{headers: {{X: 'Bearer ${{file:{home}/key}}'}}}}}}",
         "--set", "backend.params.structure=by-name",
     ]  # fmt: skip
