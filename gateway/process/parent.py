@@ -126,12 +126,12 @@ class Parent:
 
     async def read_again(self) -> list[str]:
         """Have every worker read the configuration. Return why it is refused."""
-        faults = await asyncio.gather(*(worker.read_again() for worker in self.workers))
+        faults = await asyncio.gather(*(worker.ask("read") for worker in self.workers))
         return [*dict.fromkeys(filter(None, faults))]
 
     async def refresh_listings(self) -> str:
         """Have every worker refresh the listings. Return why that failed, "" if it did not."""
-        troubles = await asyncio.gather(*(worker.refresh() for worker in self.workers))
+        troubles = await asyncio.gather(*(worker.ask("refresh") for worker in self.workers))
         named = zip(self.workers, troubles, strict=True)
         return "; ".join(f"worker {worker.number}: {trouble}" for worker, trouble in named if trouble)
 
