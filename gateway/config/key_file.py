@@ -10,12 +10,13 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.catalog.pins import replace_file
+from gateway.config.layers import UnresolvedReference, read_text
 from gateway.config.strict_yaml import NotYaml, item_lines, read_yaml
 from gateway.settings.auth import ApiKey
 
 MOST_OF_NAME: Final = 2
 """Keys that a name may have at a time: the old one, and the one that replaces it."""
-_MAX_BYTES: Final = 2**24
+_MAX_MIB: Final = 16
 _KEYS: Final = TypeAdapter(tuple[ApiKey, ...])
 _HEAD: Final = "# API keys: the SHA-256 of each. `keys add` and `keys revoke` change this file.\n"
 _BY_HAND: Final = "it is not written as `keys add` writes it: take the entry out by hand"
@@ -89,16 +90,12 @@ def _replace(file: Path, before: str | None, changed: str) -> None:
 
 
 def _text(file: Path) -> str:
+    if not file.exists():
+        raise KeyFileError(f"{file}: no such file; `keys add NAME --file {file}` writes it")
     try:
-        if file.stat().st_size > _MAX_BYTES:
-            raise KeyFileError(f"{file}: larger than 16 MiB")
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise KeyFileError(f"{file}: no such file; `keys add NAME --file {file}` writes it") from None
-    except OSError as error:
-        raise KeyFileError(f"{file}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise KeyFileError(f"{file}: it is not UTF-8") from None
+        return read_text(file, str(file), _MAX_MIB)
+    except UnresolvedReference as error:
+        raise KeyFileError(str(error)) from None
 
 
 @lru_cache(8)  # each of a dozen services and groups reads the same file, before the first of them knows of a change

@@ -52,7 +52,6 @@ def successor(path: Sequence[Key]) -> str | None:
     )
 
 
-_MAX_BYTES: Final = 1024**2
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 # References are hidden while YAML is parsed, since braces and quotes mean something there: "$", "{" and "}" become
 # characters of Unicode's last private plane, which no configuration uses.
@@ -65,11 +64,11 @@ class UnresolvedReference(ValueError):
     """Raised where a reference has no value, or a file cannot be read; the message says which and why."""
 
 
-def read_text(file: Path, name: str) -> str:
-    """Return the text of a file, of at most 1 MiB. Raises :class:`UnresolvedReference`, which names it ``name``."""
+def read_text(file: Path, name: str, mebibytes: int = 1) -> str:
+    """Return the text of a file of at most so many MiB. Raises :class:`UnresolvedReference`, which names it as told."""
     try:
         with file.open("rb") as opened:
-            content = opened.read(_MAX_BYTES + 1)
+            content = opened.read(mebibytes * 2**20 + 1)
         text = content.decode()
     except OSError as error:
         raise UnresolvedReference(f"{name}: {error.strerror or error}") from None
@@ -77,8 +76,8 @@ def read_text(file: Path, name: str) -> str:
         raise UnresolvedReference(f"{name}: not UTF-8; save it in that encoding") from None
     except ValueError:
         raise UnresolvedReference("a name of a file must not have a null byte") from None
-    if len(content) > _MAX_BYTES:
-        raise UnresolvedReference(f"{name}: larger than 1 MiB")
+    if len(content) > mebibytes * 2**20:
+        raise UnresolvedReference(f"{name}: larger than {mebibytes} MiB")
     return text
 
 

@@ -77,6 +77,16 @@ async def test_without_a_key_nobody_gets_in_and_no_client_is_sent_to_an_issuer(f
             assert (await it.client().get(path)).status == 404
 
 
+def test_a_file_with_line_ends_of_windows_keeps_them(file: Path) -> None:
+    file.write_bytes(b"# Ours.\r\n")
+    given(file, "ann")
+    given(file, "bob")
+    before = file.read_bytes()
+    assert before.startswith(b"# Ours.\r\n- name: 'ann'\n")
+    revoke_keys(file, "bob")
+    assert file.read_bytes() == before[: before.index(b"- name: 'bob'")]
+
+
 SPOILED = {
     "another": lambda _: new_key(),
     "cut": lambda key: key[:-1],
