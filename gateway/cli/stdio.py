@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -33,21 +34,17 @@ _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 log = structlog.get_logger()
 
 
+@dataclass(eq=False)
 class Conversation:
-    """Answer one client's messages. ``caller`` returns the caller of each message, since a token expires; ``send``
+    """Answer one client's messages. ``caller`` returns the caller of each message, since a token expires; ``write``
     writes one line, and raises :class:`ConnectionError` once the client has stopped reading."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        caller: Callable[[], Awaitable[Caller]],
-        send: Callable[[bytes], Awaitable[None]],
-        longest: int,
-    ) -> None:
-        self._endpoint = endpoint
-        self._caller = caller
-        self._write = send
-        self._longest = longest
+    _endpoint: Endpoint
+    _caller: Callable[[], Awaitable[Caller]]
+    _write: Callable[[bytes], Awaitable[None]]
+    _longest: int
+
+    def __post_init__(self) -> None:
         self._requests: set[asyncio.Task[None]] = set()
         self._by_id: dict[Id, asyncio.Task[None]] = {}
         self._notices: asyncio.Task[None] | None = None
