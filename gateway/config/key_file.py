@@ -11,7 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from gateway.catalog.pins import replace_file
 from gateway.config.layers import UnresolvedReference, read_text
-from gateway.config.strict_yaml import NotYaml, item_lines, read_yaml
+from gateway.config.strict_yaml import NotYaml, read_yaml
+from gateway.listing.static import find_lines
 from gateway.settings.auth import ApiKey
 
 MOST_OF_NAME: Final = 2
@@ -19,7 +20,6 @@ MOST_OF_NAME: Final = 2
 _MAX_MIB: Final = 16
 _KEYS: Final = TypeAdapter(tuple[ApiKey, ...])
 _HEAD: Final = "# API keys: the SHA-256 of each. `keys add` and `keys revoke` change this file.\n"
-_BY_HAND: Final = "it is not written as `keys add` writes it: take the entry out by hand"
 
 
 class KeyFileError(Exception):
@@ -59,16 +59,18 @@ def revoke_keys(file: Path, name: str, digest: str = "") -> list[ApiKey]:
     gone = [number for number, key in enumerate(keys) if key.name == name and key.sha256.startswith(digest)]
     if not gone:
         return []
-    if not (starts := item_lines(text)):
-        raise KeyFileError(f"{file}: {_BY_HAND}")
     lines = text.splitlines(keepends=True)
+    starts = [line - 1 for line in find_lines(text.encode(), [(number,) for number in range(len(keys))])]
     ends = [*starts[1:], len(lines)]
     for number in reversed(gone):
         del lines[starts[number] : ends[number]]
     changed = "".join(lines) + ("[]\n" if len(gone) == len(keys) else "")
-    left = tuple(key for number, key in enumerate(keys) if number not in gone)
-    if _parsed(file, changed) != left:
-        raise KeyFileError(f"{file}: {_BY_HAND}")
+    try:
+        is_safe = _parsed(file, changed) == tuple(key for number, key in enumerate(keys) if number not in gone)
+    except KeyFileError:
+        is_safe = False
+    if not is_safe:
+        raise KeyFileError(f"{file}: it is not written as `keys add` writes it: take the entry out by hand")
     _replace(file, text, changed)
     return [keys[number] for number in gone]
 
