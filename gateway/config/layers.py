@@ -6,7 +6,6 @@ The head of docs/configuration.md describes their values, and the references in 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,20 +35,17 @@ LEFT: Final = {
     "store.username": "write it into store.url (redis://user@host)",
     "telemetry.log.format": "it is text on a terminal, and JSON elsewhere",
 }
-"""Knobs that left, each with what to write instead. ``*`` is any key, also one with dots."""
+"""Knobs that left, each with what to write instead. ``*`` is any key."""
 
 
 def successor(path: Sequence[Key]) -> str | None:
     """Return the fault of a knob that left, None for any other path. A service has the knobs of the top level."""
-    own = ".".join(map(str, path[2:] if tuple(path[:1]) == ("services",) else path)).lower()
-    return next(
-        (
-            f"left in this release; {now} (in a file: config migrate)"
-            for knob, now in LEFT.items()
-            if fnmatchcase(own, knob)
-        ),
-        None,
-    )
+    own = path[2:] if tuple(path[:1]) == ("services",) else path
+    for knob, now in LEFT.items():
+        parts = knob.split(".")
+        if len(parts) == len(own) and all(a in ("*", str(b).lower()) for a, b in zip(parts, own, strict=True)):
+            return f"left in this release; {now} (in a file: config migrate)"
+    return None
 
 
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
