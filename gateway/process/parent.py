@@ -192,8 +192,7 @@ async def serve(settings: Settings, command: Sequence[str], started: Callable[[i
     """Serve with ``server.workers`` processes until SIGTERM or SIGINT; a second one ends all at once. ``started`` gets
     the public port once a worker serves. Return the exit code. Raises :class:`OSError` where a port is taken."""
     parent = Parent(settings, command)
-    stop = asyncio.Event()
-    stop_on_signal(stop, parent.kill)
+    stop = stop_on_signal(parent.kill)
     call_on_hangup(parent.reload)
     asked = asyncio.create_task(stop.wait())
     starting = asyncio.create_task(_start(parent, settings, started))
