@@ -45,8 +45,7 @@ class Conversation:
     _longest: int
 
     def __post_init__(self) -> None:
-        self._requests: set[asyncio.Task[None]] = set()
-        self._by_id: dict[Id, asyncio.Task[None]] = {}
+        self._requests: dict[asyncio.Task[None], Id | None] = {}
         self._notices: asyncio.Task[None] | None = None
         self._initialize: dict[str, Any] | None = None
         self._session: str | None = None
@@ -91,15 +90,8 @@ class Conversation:
             await self._send(jsonrpc.error_bytes(id, error))
             return
         task = asyncio.create_task(self._answer(value, id))
-        self._requests.add(task)
-        if id is not None:
-            self._by_id[id] = task
-        task.add_done_callback(lambda _: self._forget(task, id))
-
-    def _forget(self, task: asyncio.Task[None], id: Id | None) -> None:
-        self._requests.discard(task)
-        if id is not None and self._by_id.get(id) is task:  # a client may reuse an id, although MCP forbids it
-            del self._by_id[id]
+        self._requests[task] = id
+        task.add_done_callback(self._requests.pop)
 
     async def _receive_notification(self, method: str, value: dict[str, Any]) -> None:
         try:
@@ -109,8 +101,9 @@ class Conversation:
         params = value.get("params")
         if method == "notifications/cancelled" and isinstance(params, dict):
             id = _id_of(params, "requestId")
-            if id is not None and id in self._by_id:
-                self._by_id[id].cancel()
+            for task, its_id in self._requests.items():
+                if id is not None and its_id == id:
+                    task.cancel()
         elif method == "notifications/initialized" and self._session is not None and self._notices is None:
             self._notices = asyncio.create_task(self._send_notices())
 
