@@ -92,12 +92,12 @@ def _replace(file: Path, before: str | None, changed: str) -> None:
 
 
 def _text(file: Path) -> str:
-    if not file.exists():
-        raise KeyFileError(f"{file}: no such file; `keys add NAME --file {file}` writes it")
     try:
         return read_text(file, str(file), _MAX_MIB)
     except UnresolvedReference as error:
-        raise KeyFileError(str(error)) from None
+        is_absent = isinstance(error.__context__, FileNotFoundError)
+        hint = f"; `keys add NAME --file {file}` writes it" if is_absent else ""
+        raise KeyFileError(f"{error}{hint}") from None
 
 
 @lru_cache(8)  # each of a dozen services and groups reads the same file, before the first of them knows of a change

@@ -61,7 +61,7 @@ class UnresolvedReference(ValueError):
 
 
 def read_text(file: Path, name: str, mebibytes: int = 1) -> str:
-    """Return the text of a file of at most so many MiB. Raises :class:`UnresolvedReference`, which names it as told."""
+    """Return a file's text, of at most so many MiB. Raises :class:`UnresolvedReference`, which names it ``name``."""
     try:
         with file.open("rb") as opened:
             content = opened.read(mebibytes * 2**20 + 1)

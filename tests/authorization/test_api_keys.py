@@ -185,7 +185,7 @@ async def test_a_file_that_cannot_be_read_changes_nothing_and_is_named(file: Pat
         with pytest.raises(ConfigError, match=r"auth\.keys\.file: .*keys\.yaml: entry 1, sha256"):
             await read_again(it)
         await asyncio.to_thread(file.unlink)
-        with pytest.raises(ConfigError, match="no such file; `keys add NAME"):
+        with pytest.raises(ConfigError, match="No such file or directory; `keys add NAME"):
             await read_again(it)
         assert (await it.client(key).list(MODERN)).status == 200
 
