@@ -86,14 +86,13 @@ class Parent:
             await self.stop()
             return 0
         first, *others = self.workers
-        self._keep(first, must_serve=True)
+        self._keeping.append(asyncio.create_task(first.keep_running(must_serve=True)))
         served = asyncio.create_task(first.served.wait())
         await asyncio.wait([served, *self._keeping], return_when=asyncio.FIRST_COMPLETED)
         if not served.done():
             served.cancel()
             return self._keeping[0].result()
-        for worker in others:
-            self._keep(worker, must_serve=False)
+        self._keeping += [asyncio.create_task(worker.keep_running(must_serve=False)) for worker in others]
         return None
 
     async def stop(self) -> None:
@@ -162,9 +161,6 @@ class Parent:
 
     def _processes(self) -> list[dict[str, Any]]:
         return [worker.status() for worker in self.workers]
-
-    def _keep(self, worker: Worker, must_serve: bool) -> None:
-        self._keeping.append(asyncio.create_task(worker.keep_running(must_serve)))
 
     async def _watch(self) -> None:
         while True:

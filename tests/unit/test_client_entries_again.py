@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.jsonc import without_member
+from gateway.cli.client_entries import without_member
 from gateway.web.clients import CLIENTS
 from tests.each import each
 from tests.unit.test_client_entries import URL, connect, parsed

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.cli.jsonc import read_jsonc, with_member
+from gateway.cli.client_entries import read_jsonc, with_member
 from tests.each import each
 
 PATH = ("servers", "crm")
