@@ -31,6 +31,10 @@ _LAST_LINE: Final = re.compile(r"\r?\n[ \t]*\Z|[ \t]+\Z")
 _UNIT: Final = "  "
 
 
+class NotEditable(ValueError):
+    """Raised where a text cannot be changed as it is wanted; the message says why."""
+
+
 def change_entry(client: Client, file: Path, name: str, entry: Entry | None, owns: Callable[[Entry], bool]) -> bool:
     """Write an entry to a file, or remove it for None; return False where there is nothing to change. An entry of that
     name is changed if it ``owns`` it; its further members stay. Raises :class:`NotAdded` and :class:`OSError`."""
@@ -84,10 +88,12 @@ def _content(file: Path) -> bytes:
 def _old_entry(client: Client, tree: Any, name: str) -> Entry | None:
     section = tree.get(client.section, {}) if isinstance(tree, dict) else None
     if not isinstance(section, dict):
-        raise NotJson(f"{client.section} is not a mapping" if isinstance(tree, dict) else "it must hold an object, {…}")
+        raise NotEditable(
+            f"{client.section} is not a mapping" if isinstance(tree, dict) else "it must hold an object, {…}"
+        )
     old = section.get(name)
     if old is not None and not isinstance(old, dict):
-        raise NotJson(f"{client.section}.{name} is not a mapping")
+        raise NotEditable(f"{client.section}.{name} is not a mapping")
     return old
 
 
@@ -118,12 +124,8 @@ def _with_toml(text: str, path: tuple[str, str], entry: Entry | None, old: Entry
         section[name].update({key: value for key, value in entry.items() if old.get(key) != value})
     changed = tomlkit.dumps(document)
     if tomllib.loads(changed) != wanted:
-        raise NotJson("it has a form that cannot be edited safely")
+        raise NotEditable("it has a form that cannot be edited safely")
     return changed
-
-
-class NotJson(ValueError):
-    """Raised where a text cannot be changed as it is wanted; the message says why."""
 
 
 class _Member(NamedTuple):
@@ -194,7 +196,7 @@ def _parsed(plain: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for name, count in Counter(name for name, _ in pairs).most_common(1):
         if count > 1:
-            raise NotJson(f"{name} stands there twice")
+            raise NotEditable(f"{name} stands there twice")
     return dict(pairs)
 
 
@@ -208,10 +210,10 @@ def _members(plain: str, place: int) -> dict[str, _Member]:
 
 
 def _set_value(tree: Any, path: Sequence[str], value: Any) -> None:
-    """Set the value at ``path``. Raises :class:`NotJson` where something on the way there is no object."""
+    """Set the value at ``path``. Raises :class:`NotEditable` where something on the way there is no object."""
     for depth, name in enumerate(path, 1):
         if not isinstance(tree, dict):
-            raise NotJson(f"{'.'.join(path[: depth - 1]) or 'its value'} is not an object")
+            raise NotEditable(f"{'.'.join(path[: depth - 1]) or 'its value'} is not an object")
         if depth == len(path):
             tree[name] = value
         else:
@@ -245,5 +247,5 @@ def _margin(text: str, place: int) -> str:
 
 def _checked(changed: str, wanted: Any) -> str:
     if read_jsonc(changed) != wanted:
-        raise NotJson("it has a form that cannot be edited safely")
+        raise NotEditable("it has a form that cannot be edited safely")
     return changed
