@@ -55,7 +55,8 @@ while True:
             continue
         words = channel.recv(100).split()
         if b"refresh" in words:
-            channel.sendall(json.dumps({"refreshed": "" if number == 1 else "refused"}).encode() + b"\\n")
+            said = {"answer": "refresh", "value": "" if number == 1 else "refused"}
+            channel.sendall(json.dumps(said).encode() + b"\\n")
         if not words or (b"stop" in words and not os.path.exists(f"{folder}/deaf")):
             sys.exit(0)
 """

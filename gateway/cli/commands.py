@@ -154,7 +154,7 @@ def schema(form: str, minimal: bool) -> None:
 def demo(port: int) -> None:
     """Start a small JSON-RPC service on loopback, and the gateway in front of it. Needs nothing else."""
     logs.configure("warning", "auto")
-    run(run_demo(port, click.echo))
+    run(run_demo(port))
 
 
 def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> None:

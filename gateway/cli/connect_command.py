@@ -1,6 +1,5 @@
 """The command ``connect``: print or write the entry that makes an MCP client use the gateway."""
 
-import copy
 import os
 import re
 import subprocess
@@ -15,7 +14,7 @@ from gateway import jsonrpc
 from gateway.cli import COMMAND
 from gateway.cli.client_entries import change_entry
 from gateway.cli.options import FILE, UNUSABLE, Given, configured, fail, program, with_service
-from gateway.config.layers import ENVIRONMENT_PREFIX, make_files_absolute, read_yaml_with_references
+from gateway.config.layers import ENVIRONMENT_PREFIX, read_yaml_with_references, with_absolute_files
 from gateway.settings import ResourceSettings
 from gateway.settings.knobs import texts_in
 from gateway.settings.paths import find_knob
@@ -161,21 +160,16 @@ def _with_absolute_files(override: str, folder: Path) -> str:
     """Return what --set says, with absolute names of files. A section that has one is written as JSON."""
     override = _FILE_REFERENCE.sub(lambda match: f"${{file:{folder / match[1]}}}", override)
     path, value = _parsed(override)
-    tree = value
-    for key in reversed(path):
-        tree = {key: tree}
-    make_files_absolute(changed := copy.deepcopy(tree), folder)
-    if changed == tree:
+    changed = with_absolute_files(value, path, folder)
+    if changed == value:
         return override
-    for key in path:
-        changed = changed[key]
     return f"{'.'.join(path)}={changed if isinstance(changed, str) else jsonrpc.encode(changed).decode()}"
 
 
-def _parsed(override: str) -> tuple[list[str], Any]:
+def _parsed(override: str) -> tuple[tuple[str, ...], Any]:
     """Return the path and the value of --set, with its references as they are."""
     dotted, _, text = override.partition("=")
-    knob = find_knob(path := dotted.split("."))
+    knob = find_knob(path := tuple(dotted.split(".")))
     return path, text if knob is not None and knob.is_text else read_yaml_with_references(text, dotted)
 
 

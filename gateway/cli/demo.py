@@ -1,10 +1,10 @@
 """Run the demo: a bookshop that lists its methods with ``rpc.discover``, and the gateway in front of it."""
 
-import asyncio
 import os
 import socket
-from collections.abc import Callable
 from typing import Any, Final
+
+import click
 
 from gateway import jsonrpc
 from gateway.config.source import load_settings
@@ -128,19 +128,18 @@ def _json(members: dict[str, Any]) -> Response:
     return Response(jsonrpc.encode({"jsonrpc": "2.0", **members}))
 
 
-async def run(port: int, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT. ``say`` prints a guide with commands to type."""
+async def run(port: int) -> None:
+    """Serve until SIGTERM or SIGINT. Print a guide with commands to type."""
     service = await Bookshop().listen(free_or_any(SERVICE_PORT))
     url = f"http://127.0.0.1:{service.number}/jsonrpc"
     admin = 0 if port == ADMIN_PORT else free_or_any(ADMIN_PORT)
     ports = [f"server.port={free_or_any(port)}", f"server.admin_port={admin}"]
     gateway = Server(load_settings(None, [f"backend.url={url}", *ports, "auth.mode=off"], environ={}))
     await gateway.start()
-    stop = asyncio.Event()
-    stop_on_signal(stop)
+    stop = stop_on_signal()
     try:
         await gateway.wait_until_listed()
-        say(_guide(url, f"http://127.0.0.1:{gateway.port}", f"http://127.0.0.1:{gateway.admin_port}"))
+        click.echo(_guide(url, f"http://127.0.0.1:{gateway.port}", f"http://127.0.0.1:{gateway.admin_port}"))
         await stop.wait()
     finally:
         await gateway.stop()

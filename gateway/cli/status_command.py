@@ -98,9 +98,8 @@ def _services(state: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _plain(figures: ServiceFigures) -> dict[str, Any]:
     """Return the figures as JSON, which has no infinity."""
-    quantiles = {"p50": figures.p50, "p99": figures.p99}
-    counts = {name: getattr(figures, name) for name in ("calls", "failed", "refused", "queue", "breaker_open")}
-    return {**counts, **{name: None if value == inf else value for name, value in quantiles.items()}}
+    names = ("calls", "failed", "refused", "queue", "breaker_open", "p50", "p99")
+    return {name: None if (value := getattr(figures, name)) == inf else value for name in names}
 
 
 def _page(

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -33,23 +34,18 @@ _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 log = structlog.get_logger()
 
 
+@dataclass(eq=False)
 class Conversation:
-    """Answer one client's messages. ``caller`` returns the caller of each message, since a token expires; ``send``
+    """Answer one client's messages. ``caller`` returns the caller of each message, since a token expires; ``write``
     writes one line, and raises :class:`ConnectionError` once the client has stopped reading."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        caller: Callable[[], Awaitable[Caller]],
-        send: Callable[[bytes], Awaitable[None]],
-        longest: int,
-    ) -> None:
-        self._endpoint = endpoint
-        self._caller = caller
-        self._write = send
-        self._longest = longest
-        self._requests: set[asyncio.Task[None]] = set()
-        self._by_id: dict[Id, asyncio.Task[None]] = {}
+    _endpoint: Endpoint
+    _caller: Callable[[], Awaitable[Caller]]
+    _write: Callable[[bytes], Awaitable[None]]
+    _longest: int
+
+    def __post_init__(self) -> None:
+        self._requests: dict[asyncio.Task[None], Id | None] = {}
         self._notices: asyncio.Task[None] | None = None
         self._initialize: dict[str, Any] | None = None
         self._session: str | None = None
@@ -94,15 +90,8 @@ class Conversation:
             await self._send(jsonrpc.error_bytes(id, error))
             return
         task = asyncio.create_task(self._answer(value, id))
-        self._requests.add(task)
-        if id is not None:
-            self._by_id[id] = task
-        task.add_done_callback(lambda _: self._forget(task, id))
-
-    def _forget(self, task: asyncio.Task[None], id: Id | None) -> None:
-        self._requests.discard(task)
-        if id is not None and self._by_id.get(id) is task:  # a client may reuse an id, although MCP forbids it
-            del self._by_id[id]
+        self._requests[task] = id
+        task.add_done_callback(self._requests.pop)
 
     async def _receive_notification(self, method: str, value: dict[str, Any]) -> None:
         try:
@@ -112,8 +101,9 @@ class Conversation:
         params = value.get("params")
         if method == "notifications/cancelled" and isinstance(params, dict):
             id = _id_of(params, "requestId")
-            if id is not None and id in self._by_id:
-                self._by_id[id].cancel()
+            for task, its_id in self._requests.items():
+                if id is not None and its_id == id:
+                    task.cancel()
         elif method == "notifications/initialized" and self._session is not None and self._notices is None:
             self._notices = asyncio.create_task(self._send_notices())
 

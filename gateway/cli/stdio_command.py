@@ -121,9 +121,7 @@ def _with_token(settings: ResourceSettings, token: Token) -> ResourceSettings:
 
 
 async def _serve_until_signal(settings: ResourceSettings, token: Token, incoming: int, outgoing: int) -> None:
-    stop = asyncio.Event()
-    stop_on_signal(stop)
-    await serve_client(settings, token, incoming, outgoing, stop)
+    await serve_client(settings, token, incoming, outgoing, stop_on_signal())
 
 
 async def serve_client(

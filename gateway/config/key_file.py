@@ -10,15 +10,16 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.catalog.pins import replace_file
-from gateway.config.strict_yaml import NotYaml, item_lines, read_yaml
+from gateway.config.layers import UnresolvedReference, read_text
+from gateway.config.strict_yaml import NotYaml, read_yaml
+from gateway.listing.static import find_lines
 from gateway.settings.auth import ApiKey
 
 MOST_OF_NAME: Final = 2
 """Keys that a name may have at a time: the old one, and the one that replaces it."""
-_MAX_BYTES: Final = 2**24
+_MAX_MIB: Final = 16
 _KEYS: Final = TypeAdapter(tuple[ApiKey, ...])
 _HEAD: Final = "# API keys: the SHA-256 of each. `keys add` and `keys revoke` change this file.\n"
-_BY_HAND: Final = "it is not written as `keys add` writes it: take the entry out by hand"
 
 
 class KeyFileError(Exception):
@@ -58,16 +59,18 @@ def revoke_keys(file: Path, name: str, digest: str = "") -> list[ApiKey]:
     gone = [number for number, key in enumerate(keys) if key.name == name and key.sha256.startswith(digest)]
     if not gone:
         return []
-    if not (starts := item_lines(text)):
-        raise KeyFileError(f"{file}: {_BY_HAND}")
     lines = text.splitlines(keepends=True)
+    starts = [line - 1 for line in find_lines(text.encode(), [(number,) for number in range(len(keys))])]
     ends = [*starts[1:], len(lines)]
     for number in reversed(gone):
         del lines[starts[number] : ends[number]]
     changed = "".join(lines) + ("[]\n" if len(gone) == len(keys) else "")
-    left = tuple(key for number, key in enumerate(keys) if number not in gone)
-    if _parsed(file, changed) != left:
-        raise KeyFileError(f"{file}: {_BY_HAND}")
+    try:
+        is_safe = _parsed(file, changed) == tuple(key for number, key in enumerate(keys) if number not in gone)
+    except KeyFileError:
+        is_safe = False
+    if not is_safe:
+        raise KeyFileError(f"{file}: it is not written as `keys add` writes it: take the entry out by hand")
     _replace(file, text, changed)
     return [keys[number] for number in gone]
 
@@ -90,15 +93,11 @@ def _replace(file: Path, before: str | None, changed: str) -> None:
 
 def _text(file: Path) -> str:
     try:
-        if file.stat().st_size > _MAX_BYTES:
-            raise KeyFileError(f"{file}: larger than 16 MiB")
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise KeyFileError(f"{file}: no such file; `keys add NAME --file {file}` writes it") from None
-    except OSError as error:
-        raise KeyFileError(f"{file}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise KeyFileError(f"{file}: it is not UTF-8") from None
+        return read_text(file, str(file), _MAX_MIB)
+    except UnresolvedReference as error:
+        is_absent = isinstance(error.__context__, FileNotFoundError)
+        hint = f"; `keys add NAME --file {file}` writes it" if is_absent else ""
+        raise KeyFileError(f"{error}{hint}") from None
 
 
 @lru_cache(8)  # each of a dozen services and groups reads the same file, before the first of them knows of a change

@@ -6,7 +6,6 @@ The head of docs/configuration.md describes their values, and the references in 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,23 +35,19 @@ LEFT: Final = {
     "store.username": "write it into store.url (redis://user@host)",
     "telemetry.log.format": "it is text on a terminal, and JSON elsewhere",
 }
-"""Knobs that left, each with what to write instead. ``*`` is any key, also one with dots."""
+"""Knobs that left, each with what to write instead. ``*`` is any key."""
 
 
 def successor(path: Sequence[Key]) -> str | None:
     """Return the fault of a knob that left, None for any other path. A service has the knobs of the top level."""
-    own = ".".join(map(str, path[2:] if tuple(path[:1]) == ("services",) else path)).lower()
-    return next(
-        (
-            f"left in this release; {now} (in a file: config migrate)"
-            for knob, now in LEFT.items()
-            if fnmatchcase(own, knob)
-        ),
-        None,
-    )
+    own = path[2:] if tuple(path[:1]) == ("services",) else path
+    for knob, now in LEFT.items():
+        parts = knob.split(".")
+        if len(parts) == len(own) and all(a in ("*", str(b).lower()) for a, b in zip(parts, own, strict=True)):
+            return f"left in this release; {now} (in a file: config migrate)"
+    return None
 
 
-_MAX_BYTES: Final = 1024**2
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 # References are hidden while YAML is parsed, since braces and quotes mean something there: "$", "{" and "}" become
 # characters of Unicode's last private plane, which no configuration uses.
@@ -65,11 +60,11 @@ class UnresolvedReference(ValueError):
     """Raised where a reference has no value, or a file cannot be read; the message says which and why."""
 
 
-def read_text(file: Path, name: str) -> str:
-    """Return the text of a file, of at most 1 MiB. Raises :class:`UnresolvedReference`, which names it ``name``."""
+def read_text(file: Path, name: str, mebibytes: int = 1) -> str:
+    """Return a file's text, of at most so many MiB. Raises :class:`UnresolvedReference`, which names it ``name``."""
     try:
         with file.open("rb") as opened:
-            content = opened.read(_MAX_BYTES + 1)
+            content = opened.read(mebibytes * 2**20 + 1)
         text = content.decode()
     except OSError as error:
         raise UnresolvedReference(f"{name}: {error.strerror or error}") from None
@@ -77,8 +72,8 @@ def read_text(file: Path, name: str) -> str:
         raise UnresolvedReference(f"{name}: not UTF-8; save it in that encoding") from None
     except ValueError:
         raise UnresolvedReference("a name of a file must not have a null byte") from None
-    if len(content) > _MAX_BYTES:
-        raise UnresolvedReference(f"{name}: larger than 1 MiB")
+    if len(content) > mebibytes * 2**20:
+        raise UnresolvedReference(f"{name}: larger than {mebibytes} MiB")
     return text
 
 
@@ -145,7 +140,9 @@ SERVER_FILES: Final = ("server.secret_file", "store.ca_file")
 """Knobs of the process that name a file, which is read when it starts, and not again."""
 LISTENER_FILES: Final = ("server.tls.cert_file", "server.tls.key_file")
 """Knobs of the process that name a file, which each reload reads."""
-_FILES: Final = (*SERVER_FILES, *LISTENER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
+_FILES: Final = (*SERVER_FILES, *LISTENER_FILES, *SERVICE_FILES, "telemetry.audit.to")
+_NO_FILES: Final = ("", "stdout")
+"""Values of these knobs that name no file."""
 
 
 def mistaken_names(environ: Mapping[str, str]) -> list[str]:
@@ -194,8 +191,8 @@ class Layers:
         if not isinstance(tree, dict):
             self._add_fault((), f"{file}: must be a mapping with sections such as backend:")
             return
-        self.tree = self._resolve(tree, (), "", ConfigReferences(self._environ, file.parent, self.files))
-        make_files_absolute(self.tree, file.parent)
+        tree = self._resolve(tree, (), "", ConfigReferences(self._environ, file.parent, self.files))
+        self.tree = with_absolute_files(tree, (), file.parent)
 
     def add_environment(self) -> None:
         for name, text in sorted(self._environ.items()):
@@ -317,18 +314,12 @@ def _is_quoted(text: str) -> bool:
         return False
 
 
-def make_files_absolute(tree: Any, folder: Path) -> None:
-    """Resolve the relative names of files in a tree of knobs against a folder."""
-    for path in _FILES:
-        _make_absolute(tree, path.split("."), folder)
-
-
-def _make_absolute(tree: Any, path: Sequence[str], folder: Path) -> None:
-    key, *rest = path
-    if key == "*":
-        for element in tree if isinstance(tree, list) else tree.values() if isinstance(tree, dict) else ():
-            _make_absolute(element, rest, folder)
-    elif isinstance(tree, dict) and rest:
-        _make_absolute(tree.get(key), rest, folder)
-    elif isinstance(tree, dict) and isinstance(tree.get(key), str):
-        tree[key] = str(folder / tree[key])
+def with_absolute_files(value: Any, path: Sequence[Key], folder: Path) -> Any:
+    """Return the value of the knob or section at a path, with the relative names of files resolved against a folder."""
+    if isinstance(value, dict):
+        return {key: with_absolute_files(child, (*path, key), folder) for key, child in value.items()}
+    if isinstance(value, list):
+        return [with_absolute_files(child, (*path, "*"), folder) for child in value]
+    own = path[2:] if path[:1] in (("services",), ("groups",)) else path
+    names_file = isinstance(value, str) and value not in _NO_FILES and ".".join(map(str, own)) in _FILES
+    return str(folder / value) if names_file else value

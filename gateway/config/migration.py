@@ -1,12 +1,12 @@
 """Rewrite a configuration file for the knobs that left. No other character of it changes, and no comment is lost."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
 
-from gateway.config.layers import LEFT, shield, unshield
+from gateway.config.layers import shield, successor, unshield
 from gateway.config.strict_yaml import read_yaml
 from gateway.settings.paths import Key
 
@@ -20,7 +20,6 @@ def _text(dumper: _Quoting, text: str) -> yaml.Node:
 
 
 _Quoting.add_representer(str, _text)
-_LEFT: Final = [tuple(knob.split(".")) for knob in LEFT]
 
 
 class _Entry(NamedTuple):
@@ -38,7 +37,7 @@ def migrate(text: str, origin: str) -> tuple[str, list[str]]:
     text, done = shield(text), []
     read_yaml(text, origin)
     # Each step moves one knob, after which all others may stand elsewhere. A header goes after its value.
-    while left := sorted(filter(_has_left, _entries(text)), key=lambda path: path[-1] == "header"):
+    while left := sorted(filter(successor, _entries(text)), key=lambda path: path[-1] == "header"):
         old = left[0]
         moves = _moves(old, {path: read_yaml(yaml.serialize(one.value), "") for path, one in _entries(text).items()})
         for path, value in moves.items():
@@ -47,13 +46,6 @@ def migrate(text: str, origin: str) -> tuple[str, list[str]]:
         to = " and ".join(".".join(map(str, path)) for path in moves)
         done.append(f"{'.'.join(map(str, old))}: {f'moved to {to}' if to else 'removed'}")
     return unshield(text), done
-
-
-def _has_left(path: Sequence[Key]) -> bool:
-    own = path[2:] if path[0] == "services" else path
-    return any(
-        len(own) == len(knob) and all(part in ("*", key) for part, key in zip(knob, own, strict=True)) for knob in _LEFT
-    )
 
 
 def _entries(text: str) -> dict[tuple[Key, ...], _Entry]:

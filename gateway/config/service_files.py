@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -71,12 +71,16 @@ def _read_digests(settings: ResourceSettings) -> dict[str, bytes]:
     files = [*config.files_of_resource(settings)]
     for one in settings.services if not isinstance(settings, ServiceSettings) else ():
         files += ((f"{one.name}.{knob}", file) for knob, file in config.files_of_resource(one))
-    digests = {}
-    for knob, file in files:
-        if not knob.endswith(LISTED):
-            with suppress(OSError):  # code that needs the file reports what is wrong with it
-                digests[knob] = hashlib.sha256(file.read_bytes()).digest()
-    return digests
+    digests = {knob: digest_of(file) for knob, file in files if not knob.endswith(LISTED)}
+    return {knob: digest for knob, digest in digests.items() if digest}
+
+
+def digest_of(file: Path) -> bytes | None:
+    """Return the SHA-256 of a file, None where it cannot be read: code that needs it reports what is wrong with it."""
+    try:
+        return hashlib.sha256(file.read_bytes()).digest()
+    except OSError:
+        return None
 
 
 def _check_tls(settings: ResourceSettings) -> None:

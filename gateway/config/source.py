@@ -3,8 +3,8 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -56,53 +56,47 @@ class ConfigError(Exception):
         self.faults = tuple(faults)
 
 
+@dataclass(eq=False, repr=False)  # --set may have secrets
 class ConfigSource:
-    """Hold where settings come from, as for :func:`load_settings`. ``layers`` are those of the last load."""
+    """Hold where settings come from. ``layers`` are those of the last load."""
 
-    def __init__(
-        self, file: Path | None, overrides: Iterable[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
-    ) -> None:
-        self.layers = Layers(os.environ)
-        self._file = file
-        self._overrides = tuple(overrides)
-        self._defaults = defaults
-
-    def load_settings(self) -> Settings:
-        """Return the settings. Raises :class:`ConfigError`. Sets ``layers`` in either case."""
-        self.layers = Layers(os.environ)
-        return load_settings(self._file, self._overrides, layers=self.layers, defaults=self._defaults)
+    _file: Path | None = None
+    _overrides: Sequence[str] = ()
+    _defaults: Mapping[str, Any] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    layers: Layers = field(default_factory=lambda: Layers({}))
 
     @property
     def files(self) -> frozenset[Path]:
         """Return the files that the last load read, or tried to."""
         return frozenset(self.layers.files)
 
+    def load_settings(self) -> Settings:
+        """Return the settings of all layers over the defaults, and set ``layers``. Raises :class:`ConfigError`."""
+        layers = self.layers = Layers(self.environ)
+        if self._file is not None:
+            layers.add_file(self._file)
+        layers.add_environment()
+        for override in self._overrides:
+            layers.add_override(override)
+        layers.tree = {**self._defaults, **layers.tree}
+        faults = layers.faults
+        try:
+            settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
+            if not layers.unread_paths:  # else a value that could not be read would be reported as missing
+                faults += _by_origin(_faults_of_services(settings), layers.tree)
+        except ValidationError as error:
+            faults += _faults_of(error, layers)
+        if faults:
+            raise ConfigError(list(dict.fromkeys(faults)))
+        return settings
+
 
 def load_settings(
-    file: Path | None = None,
-    overrides: Iterable[str] = (),
-    environ: Mapping[str, str] | None = None,
-    layers: Layers | None = None,
-    defaults: Mapping[str, Any] = MappingProxyType({}),
+    file: Path | None = None, overrides: Sequence[str] = (), environ: Mapping[str, str] = os.environ
 ) -> Settings:
-    """Return the settings of all layers over ``defaults``. Raises :class:`ConfigError`."""
-    layers = layers or Layers(os.environ if environ is None else environ)
-    if file is not None:
-        layers.add_file(file)
-    layers.add_environment()
-    for override in overrides:
-        layers.add_override(override)
-    layers.tree = {**defaults, **layers.tree}
-    faults = layers.faults
-    try:
-        settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
-        if not layers.unread_paths:  # else a value that could not be read would be reported as missing
-            faults += _by_origin(_faults_of_services(settings), layers.tree)
-    except ValidationError as error:
-        faults += _faults_of(error, layers)
-    if faults:
-        raise ConfigError(list(dict.fromkeys(faults)))
-    return settings
+    """Return the settings, as :meth:`ConfigSource.load_settings` does."""
+    return ConfigSource(file, overrides, environ=environ).load_settings()
 
 
 def _faults_of_services(settings: Settings) -> Iterator[str]:

@@ -68,12 +68,3 @@ def read_yaml(text: str, origin: str) -> Any:
         raise NotYaml(f"{origin}: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         raise NotYaml(f"{origin}: {error}") from None
-
-
-def item_lines(text: str) -> list[int]:
-    """Return the line, from 0, at which each item of a list in block style begins, none for anything else. ``text`` was
-    read by :func:`read_yaml`."""
-    node = yaml.compose(text, Loader=_StrictLoader)
-    if not isinstance(node, yaml.SequenceNode) or node.flow_style:
-        return []
-    return [item.start_mark.line for item in node.value]

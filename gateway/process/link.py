@@ -83,11 +83,11 @@ class ParentLink:
         self._acts: dict[bytes, Callable[[], object]] = {
             b"stop\n": stop,
             b"reload\n": reload,
-            b"refresh\n": partial(self._begin, "refreshed", server.refresh_listings),
+            b"refresh\n": partial(self._begin, "refresh", server.refresh_listings),
             b"read\n": partial(self._begin, "read", self._read_again),
             b"details\n": partial(self._begin, "details", server.details),
         }
-        self._refreshing: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
 
     async def talk(self) -> None:
         """Talk to the parent until it is gone. Cancel it when the worker has ended its work."""
@@ -102,7 +102,7 @@ class ParentLink:
             log.error("the parent of this worker is gone")
             self._acts[b"stop\n"]()
         finally:
-            for task in (reporting, *self._refreshing):
+            for task in (reporting, *self._answering):
                 task.cancel()
             for message in self._messages():  # what the last requests counted
                 self._writer.write(jsonrpc.encode(message) + b"\n")
@@ -135,13 +135,13 @@ class ParentLink:
 
     def _begin(self, word: str, act: Callable[[], Awaitable[Any]]) -> None:
         async def answer() -> None:
-            said = {word: await act()}
+            said = {"answer": word, "value": await act()}
             too_long = len(jsonrpc.encode(said)) >= MAX_LINE  # its parent would hear nothing more of this worker
-            await self._send({word: None} if too_long else said)
+            await self._send({**said, "value": None} if too_long else said)
 
         task = asyncio.create_task(answer())
-        self._refreshing.add(task)
-        task.add_done_callback(self._refreshing.discard)
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
 
     async def _send(self, message: dict[str, Any]) -> None:
         with suppress(ConnectionError):  # the end of what it says tells

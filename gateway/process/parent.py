@@ -6,6 +6,7 @@ workers, to which it is lent, and by the successor. A worker that hangs is kille
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
@@ -34,25 +35,21 @@ _LOOK: Final = 0.25  # seconds from one look at the workers to the next
 log = structlog.get_logger()
 
 
+@dataclass(eq=False)
 class Parent:
     """Hold the sockets, the workers and the admin port. ``command`` starts a worker; ``delay`` returns the seconds
     before the next attempt by the number of failures in a row. ``port`` and ``admin_port`` are the bound ones."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        command: Sequence[str],
-        delay: Callable[[int], float] = retry_delay,
-        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
+    settings: Settings
+    command: Sequence[str]
+    delay: Callable[[int], float] = retry_delay
+    pause: Callable[[float], Awaitable[object]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
         self.port = 0
         self.admin_port = 0
         self.workers: list[Worker] = []
         self._totals = Totals()
-        self._settings = settings.server
-        self._command = command
-        self._delay = delay
-        self._pause = pause
         self._admin: Port | None = None
         self._absent: list[Worker] = []
         self._background = Background()
@@ -62,7 +59,7 @@ class Parent:
     async def start(self) -> int | None:
         """Open the ports, and start the workers, the first one alone: where it ends before it serves, so would the
         others. Return its exit code then, None where it serves. Raises :class:`OSError` where a port is taken."""
-        server = self._settings
+        server = self.settings.server
         groups = [await bind(server.host, server.port)]
         groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
         self.port = groups[0][0].getsockname()[1]
@@ -70,8 +67,8 @@ class Parent:
             Worker(
                 number,
                 sockets,
-                self._command,
-                self._delay,
+                self.command,
+                self.delay,
                 lambda: all(map(Worker.absence, self.workers)),
                 self._totals,
             )
@@ -89,14 +86,13 @@ class Parent:
             await self.stop()
             return 0
         first, *others = self.workers
-        self._keep(first, must_serve=True)
+        self._keeping.append(asyncio.create_task(first.keep_running(must_serve=True)))
         served = asyncio.create_task(first.served.wait())
         await asyncio.wait([served, *self._keeping], return_when=asyncio.FIRST_COMPLETED)
         if not served.done():
             served.cancel()
             return self._keeping[0].result()
-        for worker in others:
-            self._keep(worker, must_serve=False)
+        self._keeping += [asyncio.create_task(worker.keep_running(must_serve=False)) for worker in others]
         return None
 
     async def stop(self) -> None:
@@ -105,7 +101,8 @@ class Parent:
         for worker in self.workers:
             worker.stop()
         if self._keeping:
-            most = self._settings.drain_delay + self._settings.shutdown_timeout + _GRACE
+            server = self.settings.server
+            most = server.drain_delay + server.shutdown_timeout + _GRACE
             _, late = await asyncio.wait(self._keeping, timeout=most)
             if late:
                 log.error("workers did not end in time, and are killed", workers=len(late))
@@ -126,12 +123,12 @@ class Parent:
 
     async def read_again(self) -> list[str]:
         """Have every worker read the configuration. Return why it is refused."""
-        faults = await asyncio.gather(*(worker.read_again() for worker in self.workers))
+        faults = await asyncio.gather(*(worker.ask("read") for worker in self.workers))
         return [*dict.fromkeys(filter(None, faults))]
 
     async def refresh_listings(self) -> str:
         """Have every worker refresh the listings. Return why that failed, "" if it did not."""
-        troubles = await asyncio.gather(*(worker.refresh() for worker in self.workers))
+        troubles = await asyncio.gather(*(worker.ask("refresh") for worker in self.workers))
         named = zip(self.workers, troubles, strict=True)
         return "; ".join(f"worker {worker.number}: {trouble}" for worker, trouble in named if trouble)
 
@@ -165,12 +162,9 @@ class Parent:
     def _processes(self) -> list[dict[str, Any]]:
         return [worker.status() for worker in self.workers]
 
-    def _keep(self, worker: Worker, must_serve: bool) -> None:
-        self._keeping.append(asyncio.create_task(worker.keep_running(must_serve)))
-
     async def _watch(self) -> None:
         while True:
-            await self._pause(_LOOK)
+            await self.pause(_LOOK)
             for worker in self.workers:
                 worker.look(_LOOK)
             if not self._stopping:
@@ -192,11 +186,10 @@ async def serve(settings: Settings, command: Sequence[str], started: Callable[[i
     """Serve with ``server.workers`` processes until SIGTERM or SIGINT; a second one ends all at once. ``started`` gets
     the public port once a worker serves. Return the exit code. Raises :class:`OSError` where a port is taken."""
     parent = Parent(settings, command)
-    stop = asyncio.Event()
-    stop_on_signal(stop, parent.kill)
+    stop = stop_on_signal(parent.kill)
     call_on_hangup(parent.reload)
     asked = asyncio.create_task(stop.wait())
-    starting = asyncio.create_task(_start(parent, settings, started))
+    starting = asyncio.create_task(_start(parent, started))
     try:
         await asyncio.wait([asked, starting], return_when=asyncio.FIRST_COMPLETED)
         if starting.done() and (code := starting.result()) is not None:
@@ -212,12 +205,12 @@ async def serve(settings: Settings, command: Sequence[str], started: Callable[[i
     return 0
 
 
-async def _start(parent: Parent, settings: Settings, started: Callable[[int], None]) -> int | None:
+async def _start(parent: Parent, started: Callable[[int], None]) -> int | None:
     log.info("several workers", divided=DIVIDED, of_each_worker=OF_EACH)
     code = await parent.start()
     if code is None:
-        server = settings.server
-        log_config_warnings(settings)
+        server = parent.settings.server
+        log_config_warnings(parent.settings)
         log.info("gateway started", host=server.host, port=parent.port, admin_port=parent.admin_port,
                  workers=server.workers)  # fmt: skip
         started(parent.port)

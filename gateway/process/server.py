@@ -75,7 +75,6 @@ class Server:
         self._given_store = store
         self._sockets = sockets
         self._store: ServerStore = MemoryStore()
-        self._mounts: dict[str, Mount] = {}
         self._retiring: dict[Resource, asyncio.Task[None]] = {}
         self._ports: list[Port] = []
         self._limit: ConnectionLimit | None = None
@@ -150,7 +149,7 @@ class Server:
             one.start()
         for mount, old in reversed(before.items()):  # groups before their services
             if self.resources.get(mount) is not old:
-                self._retire(old, None if mount in built else self._mounts.pop(mount))
+                self._retire(old)
         logs.set_level(kept.telemetry.log.level)
         logs.choose_requests(kept.telemetry.log.requests)
         self.reloads.apply(kept)
@@ -174,8 +173,8 @@ class Server:
 
     def end_streams(self) -> None:
         """End the streams that last while their clients listen. Those of calls end with their calls."""
-        for mount in self._mounts.values():
-            mount.subscriptions.close()
+        for one in self.resources.values():
+            one.mount.subscriptions.close()
 
     async def stop(self) -> None:
         """Serve on for ``server.drain_delay``, so that proxies learn of the end. Then finish the running requests
@@ -192,8 +191,8 @@ class Server:
         self.end_streams()
         for port in reversed(self._ports):  # the admin port last: probes are answered until the end
             await port.close()
-        for mount in self._mounts.values():
-            await mount.close()
+        for one in self.resources.values():
+            await one.mount.close()
         for one in self._retiring:
             one.uses.give_up()  # its port is closed: no call can still be answered
         await asyncio.gather(*self._retiring.values(), return_exceptions=True)
@@ -223,15 +222,14 @@ class Server:
         faults: list[str] = []
         async with AsyncExitStack() as undo:
             for settings in wanted:
-                mount = settings.mount
-                before = self.resources.get(mount)
+                before = self.resources.get(settings.mount)
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
-                        path = self._mounts.setdefault(mount, Mount(held=self.held))
+                        path = Mount(held=self.held) if before is None else before.mount
                         context = BuildContext(files, self._store, self._secrets, path, before)
-                        built[mount] = await make_resource(settings, context, {**self.resources, **built})
-                        undo.push_async_callback(built[mount].close)
+                        built[settings.mount] = await make_resource(settings, context, {**self.resources, **built})
+                        undo.push_async_callback(built[settings.mount].close)
                 except ConfigError as error:
                     faults += error.faults
             if faults:
@@ -250,20 +248,21 @@ class Server:
                 trouble = await service.discovery.refresh_now()
         return _named(asked, trouble) if asked and trouble else ""
 
-    def _retire(self, old: Resource, unused: Mount | None) -> None:
+    def _retire(self, old: Resource) -> None:
         """Close a service or a group once its calls have ended, and those that may still need it: of predecessors at
-        the mount, and of groups. The mount is closed first if it is ``unused`` from now on."""
+        the mount, and of groups. Close the mount first if nothing else is there from now on."""
+        is_unused = old.settings.mount not in self.resources
         predecessors = [task for one, task in self._retiring.items() if old.is_used_by(one)]
-        if unused is not None:
-            unused.subscriptions.close()
+        if is_unused:
+            old.mount.subscriptions.close()
 
         async def retire() -> None:
             await old.background.stop()
             if predecessors:
                 await asyncio.wait(predecessors)
             await old.uses.wait_until_idle()
-            if unused is not None:
-                await unused.close()
+            if is_unused:
+                await old.mount.close()
             await old.close()
 
         task = self._retiring[old] = asyncio.create_task(retire())
@@ -298,7 +297,7 @@ class Server:
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
     def figures(self) -> Snapshot:
-        of_services = (resource_gauges(one, self._mounts[mount]) for mount, one in self.resources.items())
+        of_services = map(resource_gauges, self.resources.values())
         ahead = sum(port.serving.ahead.bytes for port in self._ports[-1:] if self._limit is not None)
         own = process_gauges(self._store, self.held, self._limit, ahead, self.lag, self.reloads)
         return snapshot(chain(own, *of_services))
@@ -323,8 +322,8 @@ class Server:
 
     def status(self) -> dict[str, Any]:
         """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way."""
-        calls = sum(mount.concurrency.total for mount in self._mounts.values())
-        streams = sum(mount.streams.total for mount in self._mounts.values())
+        calls = sum(one.mount.concurrency.total for one in self.resources.values())
+        streams = sum(one.mount.streams.total for one in self.resources.values())
         of_files = with_runbook("McpGatewayConfigRefused", describe_problems(self.problems[:1]))
         of_files += with_runbook("McpGatewayConfigFileMissing", describe_problems(self.problems[1:]))
         of_store = with_runbook("McpGatewayStoreAway", describe_problems([self._store.problem]))
@@ -333,7 +332,7 @@ class Server:
             "worker": None,
             "process": os.getpid(),
             "configuration": self.configuration,
-            "services": [resource_status(one, self._mounts[mount]) for mount, one in self.resources.items()],
+            "services": [*map(resource_status, self.resources.values())],
             "problems": [*of_files, *of_store],
             "jobs": [*self.background.describe()],
             "under_way": {"calls": calls, "streams": streams, "tasks": len(asyncio.all_tasks())},

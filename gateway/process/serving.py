@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import hashlib
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,7 +14,7 @@ import structlog
 
 from gateway.concurrency.background import Problem, time_after
 from gateway.config.layers import SERVER_FILES
-from gateway.config.service_files import LISTED
+from gateway.config.service_files import LISTED, digest_of
 from gateway.config.source import ConfigError, ConfigSource, differing, files_of, needs_restart, origins_of_values
 from gateway.process.link import Inheritance, ParentLink
 from gateway.process.server import Server
@@ -42,9 +41,8 @@ async def serve(
     listings; a change of a file does what depends on the file. ``started`` gets the open public port. A worker has an
     ``inheritance``, and does what its parent says. Raises what :meth:`Server.start` raises."""
     server = Server(settings, sockets=None if inheritance is None else inheritance.sockets)
-    stop = asyncio.Event()
     reloads = Reloads(server, source)
-    stop_on_signal(stop)
+    stop = stop_on_signal()
     call_on_hangup(reloads.ask)
     await server.start()
     reloads.start()
@@ -230,7 +228,7 @@ class FileWatcher:
         new = [file for file in files if file not in self._states]
         for file in new:
             status = _status_of(file)
-            self._states[file] = _FileState(status, None if status is None else _digest_of(file))
+            self._states[file] = _FileState(status, None if status is None else digest_of(file))
         return bool(new)
 
     def changed(self, files: Collection[Path]) -> list[Path]:
@@ -245,7 +243,7 @@ class FileWatcher:
             if status is not None and status != state.status:
                 state.status, state.unsettled = status, True
             elif status is not None and state.unsettled:
-                digest = _digest_of(file)
+                digest = digest_of(file)
                 state.unsettled = digest is None
                 if digest is not None and digest != state.digest:
                     state.digest = digest
@@ -272,10 +270,3 @@ def _status_of(file: Path) -> _Status:
     if not stat.S_ISREG(status.st_mode):
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _digest_of(file: Path) -> bytes | None:
-    try:
-        return hashlib.sha256(file.read_bytes()).digest()
-    except OSError:
-        return None

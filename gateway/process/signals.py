@@ -15,9 +15,10 @@ from typing import Final
 _STOP: Final = ("SIGTERM", "SIGINT", "SIGBREAK")
 
 
-def stop_on_signal(stop: asyncio.Event, before_end: Callable[[], None] = lambda: None) -> None:
-    """Set ``stop`` at the first SIGTERM, SIGINT or (Windows) SIGBREAK. A second one calls ``before_end`` and ends the
+def stop_on_signal(before_end: Callable[[], None] = lambda: None) -> asyncio.Event:
+    """Return what the first SIGTERM, SIGINT or (Windows) SIGBREAK sets. A second one calls ``before_end`` and ends the
     process at once, even if the loop is blocked, with exit code 128 plus the signal's number, as in shells."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
     def request_stop(*_: object) -> None:
         for number in _signal_numbers(_STOP):
@@ -28,9 +29,9 @@ def stop_on_signal(stop: asyncio.Event, before_end: Callable[[], None] = lambda:
         before_end()
         os._exit(128 + number)  # not sys.exit, which would wait for the tasks and threads that hang
 
-    loop = asyncio.get_running_loop()
     for number in _signal_numbers(_STOP):
         signal.signal(number, request_stop)
+    return stop
 
 
 def call_on_hangup(act: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class Worker:
         self._lent: Sequence[socket.socket] = []
         self._state: dict[str, Any] | None = None
         self._silence = self._service = 0.0  # seconds since it was last heard, and in which it served
-        self._asked: dict[str, list[asyncio.Future[Any]]] = {"refreshed": [], "read": [], "details": []}
+        self._asked: defaultdict[str, list[asyncio.Future[Any]]] = defaultdict(list)
 
     def status(self) -> dict[str, Any]:
         """Return what the worker says of itself, and what its parent knows of it."""
@@ -98,28 +99,21 @@ class Worker:
         self._channel.write(f"{word}\n".encode())
         return True
 
-    async def refresh(self) -> str:
-        """Have the worker refresh the listings. Return why that failed, "" if it did not. That may take long."""
-        return str(await self._ask("refresh", "refreshed"))
-
-    async def read_again(self) -> str:
-        """Have the worker read the configuration. Return why it is refused, "" where it is not."""
-        return str(await self._ask("read", "read"))
-
     async def details(self) -> dict[str, Any]:
         """Return what the admin page says beside the status, nothing where the worker does not say it soon."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                found = await self._ask("details", "details")
+                found = await self.ask("details")
                 return found if isinstance(found, dict) else {}
         return {}
 
-    async def _ask(self, word: str, kind: str) -> Any:
-        """Return the answer to a word, or why there is none. The caller may give up: the answer comes in its turn."""
+    async def ask(self, word: str) -> Any:
+        """Return the answer to a word, which may take long, or why there is none. The caller may give up: the answer
+        comes in its turn. Words are "refresh", "read" and "details" of :class:`~gateway.process.link.ParentLink`."""
         if not self.tell(word):
             return "does not run"
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._asked[kind].append(answer)
+        self._asked[word].append(answer)
         await asyncio.wait([answer])
         return answer.result()
 
@@ -193,9 +187,8 @@ class Worker:
                 message = jsonrpc.decode(line)
                 if "metrics" in message:
                     self._totals.take(self.number, message["metrics"])
-                elif kind := next((kind for kind in self._asked if kind in message), ""):
-                    if self._asked[kind]:
-                        self._asked[kind].pop(0).set_result(message[kind])
+                elif "answer" in message:
+                    self._asked[message["answer"]].pop(0).set_result(message["value"])
                 else:
                     self._state, self._silence = message, 0.0
                     self.served.set()

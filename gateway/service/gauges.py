@@ -7,19 +7,18 @@ from typing import Any
 from gateway.auth.jwks import MAX_STALE
 from gateway.concurrency.background import describe_problems
 from gateway.model import Catalog
-from gateway.service.mount import Mount
 from gateway.service.resource import Resource
 from gateway.service.service import Service
 from gateway.telemetry.cells import Key
 
 
-def resource_gauges(one: Resource, mount: Mount) -> Iterator[tuple[Key, float]]:
+def resource_gauges(one: Resource) -> Iterator[tuple[Key, float]]:
     """Yield each known value of a service or a group by its family and labels."""
     name, discovery, catalog = one.name, one.discovery, one.discovery.current()
     values: dict[str, float] = {
         "service_available": not discovery.problem.cause,
-        "streams_open": mount.streams.total,
-        "sessions_open": mount.subscriptions.sessions,
+        "streams_open": one.mount.streams.total,
+        "sessions_open": one.mount.subscriptions.sessions,
     }
     if catalog is not None:
         values["catalog_tools"] = len(catalog.tools)
@@ -62,7 +61,7 @@ def _of_service(service: Service, catalog: Catalog | None) -> dict[str, float]:
     return values
 
 
-def resource_status(one: Resource, mount: Mount) -> dict[str, Any]:
+def resource_status(one: Resource) -> dict[str, Any]:
     """Return what ``/status`` says of a service or a group. The numbers are null without a listing for all callers, and
     where a group has none of its own."""
     catalog, issuers, of_service = one.discovery.current(), one.auth.issuers, one if isinstance(one, Service) else None
@@ -85,7 +84,7 @@ def resource_status(one: Resource, mount: Mount) -> dict[str, Any]:
         "tools": None if catalog is None else len(catalog.tools),
         "quarantined": None if known_catalog is None else len(known_catalog.quarantined),
         "listing_age": None if of_service is None or catalog is None else round(of_service.discovery.age(), 1),
-        "callers_at_limit": mount.concurrency.full,
+        "callers_at_limit": one.mount.concurrency.full,
         "problems": problems,
         "jobs": [*one.background.describe(), *issuers.background.describe()],
     }

@@ -77,6 +77,16 @@ async def test_without_a_key_nobody_gets_in_and_no_client_is_sent_to_an_issuer(f
             assert (await it.client().get(path)).status == 404
 
 
+def test_a_file_with_line_ends_of_windows_keeps_them(file: Path) -> None:
+    file.write_bytes(b"# Ours.\r\n")
+    given(file, "ann")
+    given(file, "bob")
+    before = file.read_bytes()
+    assert before.startswith(b"# Ours.\r\n- name: 'ann'\n")
+    revoke_keys(file, "bob")
+    assert file.read_bytes() == before[: before.index(b"- name: 'bob'")]
+
+
 SPOILED = {
     "another": lambda _: new_key(),
     "cut": lambda key: key[:-1],
@@ -175,7 +185,7 @@ async def test_a_file_that_cannot_be_read_changes_nothing_and_is_named(file: Pat
         with pytest.raises(ConfigError, match=r"auth\.keys\.file: .*keys\.yaml: entry 1, sha256"):
             await read_again(it)
         await asyncio.to_thread(file.unlink)
-        with pytest.raises(ConfigError, match="no such file; `keys add NAME"):
+        with pytest.raises(ConfigError, match="No such file or directory; `keys add NAME"):
             await read_again(it)
         assert (await it.client(key).list(MODERN)).status == 200
 

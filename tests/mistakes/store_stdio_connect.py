@@ -136,9 +136,8 @@ STDIO: Final = (
 )  # fmt: skip
 CONNECT: Final = (
     _connect("The name of the client is shortened.", "claude", "claude-code", 2, "<url>", client="claude"),
-    _connect("The client's file is no JSON.", "<dir>/bad.json", "line 1: a comma is missing", 2, "<url>", "--write",
-            "--file",
-             "<dir>/bad.json"),
+    _connect("The client's file is no JSON.", "<dir>/bad.json", "Expecting ',' delimiter: line 1", 2, "<url>",
+             "--write", "--file", "<dir>/bad.json"),
     _connect("The client's file holds a list.", "<dir>/array.json", "object", 2, "<url>", "--write", "--file",
              "<dir>/array.json"),
     _connect("The client's file is a folder.", "<dir>/project", "file", 2, "<url>", "--write", "--file",

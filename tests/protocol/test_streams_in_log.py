@@ -57,7 +57,7 @@ async def test_a_stream_of_notices_is_logged_at_its_end_and_counts_as_no_running
             if leaves:
                 stream.close()
             else:
-                gateway._mounts[""].subscriptions.close()
+                gateway.resources[""].mount.subscriptions.close()
                 assert await stream.event() is not Mark.COMMENT
         await until(lambda: lines_in(logs))
     assert lines_in(logs) == [(200, "subscriptions/listen", outcome)]

@@ -168,8 +168,9 @@ def test_an_entry_of_ours_is_changed_and_what_was_added_to_it_stays(client: str,
 @each(
     ("content", "reason"),
     [
-        ('{"mcpServers": {', "cannot be parsed: line 1: a value is missing"),
-        ("\xff", "cannot be parsed: line 1: \xff is not JSON"),
+        ('{"mcpServers": {', "cannot be parsed: Expecting property name enclosed in double quotes: line 1 column 17"),
+        ("[" * 100_000, "cannot be parsed: it nests too deeply"),
+        ("\xff", "cannot be parsed: Expecting value: line 1 column 1"),
         ('{"mcpServers": []}', "cannot be parsed: mcpServers is not a mapping"),
         ('{"mcpServers": {"crm": {"command": "mine"}}}', "it has an entry crm that is not this program's"),
     ],
@@ -258,6 +259,7 @@ def test_files_in_options_are_found_from_every_folder(home: Path) -> None:
     knobs = (
         "backend.listing={dialect: static, file: m.yaml, timeout: 5s}",
         "catalog.pin=pins.json",
+        "telemetry.audit.to=calls.log",
         "backend.credentials={mode: static, send: {headers: {X: 'Bearer ${file:key}'}}}",
         "backend.params.structure=by-name",
     )
@@ -266,6 +268,7 @@ def test_files_in_options_are_found_from_every_folder(home: Path) -> None:
     assert json.loads(ran.stdout)["mcpServers"]["crm"]["args"][2:] == [
         "--set", f'backend.listing={{"dialect":"static","file":"{home}/m.yaml","timeout":"5s"}}',
         "--set", f"catalog.pin={home}/pins.json",
+        "--set", f"telemetry.audit.to={home}/calls.log",
         "--set", f"backend.credentials={{mode: static, send: {{headers: {{X: 'Bearer ${{file:{home}/key}}'}}}}}}",
         "--set", "backend.params.structure=by-name",
     ]  # fmt: skip

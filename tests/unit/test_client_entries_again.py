@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.jsonc import without_member
+from gateway.cli.client_entries import without_member
 from gateway.web.clients import CLIENTS
 from tests.each import each
 from tests.unit.test_client_entries import URL, connect, parsed
@@ -174,6 +174,7 @@ def test_several_services_have_an_entry_each(tmp_path: Path) -> None:
         ('{\r\n  "a": 1,\r\n  "x": 2,\r\n}\r\n', '{\r\n  "a": 1,\r\n}\r\n'),
         ('{"a": 1 /* , */ , /* x */ "x": 2 /* end */}', '{"a": 1 /* , */  /* x */  /* end */}'),
         ('{"x": 2 /* , */ , "b": "x"}', '{ "b": "x"}'),
+        ('{"x" /* "y": */ : /* "z" */ 2, "b": 1}', '{ "b": 1}'),
     ],
 )
 def test_a_member_goes_with_its_comma_and_comments_stay(text: str, expected: str) -> None:

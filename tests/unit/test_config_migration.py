@@ -11,7 +11,7 @@ import yaml
 
 from gateway.config.layers import LEFT
 from gateway.config.migration import migrate
-from gateway.config.source import ConfigError, load_settings
+from gateway.config.source import ConfigError, ConfigSource
 from gateway.config.strict_yaml import NotYaml, read_yaml
 from tests.each import each
 from tests.unit.test_config_left import SERVICE, keys_of, put, service
@@ -126,7 +126,7 @@ URLS = ("auth.issuers.*.introspection.endpoint", "auth.issuers.*.jwks_uri")
 def faults(text: str) -> list[str]:
     """The faults of a file; what it lacks is none of its own."""
     try:
-        load_settings(None, (), {"VALUE": "s3cret"}, defaults=read_yaml(text, ""))
+        ConfigSource(None, (), read_yaml(text, ""), {"VALUE": "s3cret"}).load_settings()
     except ConfigError as error:
         return [fault for fault in error.faults if "is required" not in fault]
     return []

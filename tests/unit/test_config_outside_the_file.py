@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.config.layers import Layers, environment_name, read_yaml_with_references
-from gateway.config.source import ConfigError, load_settings
+from gateway.config.layers import environment_name, read_yaml_with_references
+from gateway.config.source import ConfigError, ConfigSource, load_settings
 from gateway.settings import Settings
 from tests.configuring import ENVIRONMENT, URL
 
@@ -288,11 +288,10 @@ def test_all_files_are_told_that_something_was_read_from(tmp_path: Path) -> None
         "GATEWAY__BACKEND__CREDENTIALS__USER_FILE": str(user),
         "GATEWAY__BACKEND__CREDENTIALS__PASSWORD": f"${{file:{value}}}",
     }
-    layers = Layers(environ)
-    load_settings(file, layers=layers)
-    assert layers.files == {file, key, user, value}
+    source = ConfigSource(file, environ=environ)
+    source.load_settings()
+    assert source.files == {file, key, user, value}
     value.unlink()
     file.write_text("not a mapping")
-    layers = Layers(environ)
-    assert len(faults(lambda: load_settings(file, layers=layers))) == 2
-    assert layers.files == {file, user, value}
+    assert len(faults(source.load_settings)) == 2
+    assert source.files == {file, user, value}

@@ -128,6 +128,18 @@ def test_relative_names_of_files_start_from_the_folder_of_the_file(tmp_path: Pat
     assert made.server.secret_file == "here"
 
 
+def test_so_do_those_of_a_group_and_of_the_audit(tmp_path: Path) -> None:
+    text = f"""
+services: {{a: {{backend: {{url: {URL}}}, auth: {{mode: "off"}}}}}}
+groups: {{all: {{services: [a], auth: {{mode: keys, keys: {{file: keys.yaml, trusted_network: true}}}}}}}}
+telemetry: {{audit: {{to: %s}}}}
+"""
+    made = load_settings(file(tmp_path, text % "calls.log"), (), {})
+    assert made.groups_by_mount["/all"].auth.keys.file == str(tmp_path / "keys.yaml")
+    assert made.telemetry.audit.to == str(tmp_path / "calls.log")
+    assert load_settings(file(tmp_path, text % "stdout"), (), {}).telemetry.audit.to == "stdout"
+
+
 def test_so_do_those_of_each_issuer(tmp_path: Path) -> None:
     text = f"""
 backend: {{url: {URL}}}

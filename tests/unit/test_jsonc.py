@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.cli.jsonc import NotJson, read_jsonc, with_member
+from gateway.cli.client_entries import read_jsonc, with_member
 from tests.each import each
 
 PATH = ("servers", "crm")
@@ -68,26 +69,24 @@ def test_each_form_of_object_takes_a_member(text: str, changed: str) -> None:
 @each(
     ("text", "fault"),
     [
-        ("", "line 1: a value is missing"),
-        ('{\n"a" 1}', "line 2: a colon is missing"),
-        ('{"a": 1 "b": 2}', "line 1: a comma is missing"),
-        ("[1 2]", "line 1: a comma is missing"),
-        ("{,}", "line 1: a value is missing"),
-        ("{1: 2}", "line 1: a name in quotes is missing"),
-        ('{"a": 1, "a": 2}', "line 1: a stands there twice"),
-        ('{"a": nope}', "line 1: nope is not JSON"),
-        ('{"a": "b\nc"}', "line 1: a value is missing"),
-        ("{} x", "line 1: something follows the value"),
-        ("{ /* no end }", "line 1: a value is missing"),
-        ("[" * 1000, "line 1: it nests too deeply"),
+        ("", "Expecting value: line 1 column 1 ("),
+        ('{\n"a" 1}', "Expecting ':' delimiter: line 2 column 5 ("),
+        ('{"a": 1 "b": 2}', "Expecting ',' delimiter: line 1 column 9 ("),
+        ("[1 2]", "Expecting ',' delimiter: line 1 column 4 ("),
+        ("{,}", "Expecting property name enclosed in double quotes: line 1 column 2 ("),
+        ("{1: 2}", "Expecting property name enclosed in double quotes: line 1 column 2 ("),
+        ('{"a": 1, "a": 2}', "a stands there twice"),
+        ('{"a": nope}', "Expecting value: line 1 column 7 ("),
+        ('{"a": "b\nc"}', "Invalid control character at: line 1 column 9 ("),
+        ("{} x", "Extra data: line 1 column 4 ("),
+        ("{ /* no end }", "Expecting property name enclosed in double quotes: line 1 column 3 ("),
         ("[]", "its value is not an object"),
         ('{"servers": []}', "servers is not an object"),
     ],
 )
 def test_what_cannot_be_edited_is_refused_with_the_reason(text: str, fault: str) -> None:
-    with pytest.raises(NotJson) as caught:
+    with pytest.raises(ValueError, match=f"^{re.escape(fault)}"):
         with_member(text, PATH, 1)
-    assert str(caught.value) == fault
 
 
 values = st.recursive(
