@@ -11,8 +11,8 @@ each client:
 - bytes that are sent ahead of responses, and the connections that are read in one turn (``handler.py``)
 - bytes in memory of bodies and responses, and the share of one caller (``held_bytes.py``)
 
-The interface, imported from its files so that no command loads what it does not need: ``accepting.py`` (:func:`listen`
-opens a :class:`Port` for a handler, within :class:`Bounds`), ``handler.py``, ``request.py``, ``response.py``,
+The interface, imported from its files so that no command loads what it does not need: ``accepting.py`` (a
+:class:`Port` serves a handler within :class:`Bounds`), ``handler.py``, ``request.py``, ``response.py``,
 ``connection_limit.py``, ``held_bytes.py``. Each file imports only from those after it: accepting, connection_limit,
 tls, connection, handler, response, request_reader, request, held_bytes, refusal_log.
 """
