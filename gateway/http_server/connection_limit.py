@@ -50,7 +50,7 @@ class ConnectionLimit:
 
     @property
     def share(self) -> int:
-        """Return how many connections fit beside open files and ``reserved`` ones: at least half of what is left."""
+        """Return how many connections one network may have now."""
         return max(1, self.most // (SHARE if self.open < self.most // 2 else SHARE_FROM_HALF))
 
     def enter(self, address: str) -> Place:

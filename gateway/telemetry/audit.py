@@ -16,13 +16,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
 import structlog
-from msgspec import UNSET, Struct, UnsetType, structs
 
 from gateway import jsonrpc
 from gateway.errors import AuditUnavailable
 from gateway.settings.server import AuditSettings
 from gateway.telemetry import record as records
-from gateway.telemetry.logs import Lines
+from gateway.telemetry.logs import Lines, encode_line
 from gateway.telemetry.record import CALL, OK, SINKS, Record, new_id
 from gateway.telemetry.trace_context import trace_id
 
@@ -60,7 +59,7 @@ class Audit:
         self._torn = False
         self._descriptor = os.dup(1) if to == STDOUT else _open(to)
         try:
-            _write(self._descriptor, _encode(_event("opened", process=os.getpid())))
+            _write(self._descriptor, encode_line(_event("opened", process=os.getpid())))
         except OSError:
             os.close(self._descriptor)
             raise
@@ -86,7 +85,7 @@ class Audit:
         record.call_id = new_id()
         if records.decide is not None:
             records.decide(record)  # before the line, which has the id of the trace
-        line = _encode(_call("begun", record))
+        line = encode_line(_call("begun", record))
         try:
             async with asyncio.timeout(WRITE_TIMEOUT):
                 await asyncio.wrap_future(self._writer.submit(self._write_whole, line))
@@ -100,10 +99,10 @@ class Audit:
         if record.method != CALL:
             return
         call = _call("ended" if record.call_id else "call", record)
-        call.outcome = record.outcome or OK
-        call.sent = record.sent_at > 0 or bool(record.earlier)
-        call.ms = int((record.ended - record.started) * 100_000) / 100
-        line = _encode(call)
+        call["outcome"] = record.outcome or OK
+        call["sent"] = record.sent_at > 0 or bool(record.earlier)
+        call["ms"] = int(record.seconds * 100_000) / 100
+        line = encode_line(call)
         if self.required:
             self._writer.submit(self._write_whole, line).add_done_callback(self._note_written)
         else:
@@ -132,7 +131,7 @@ class Audit:
 
     def _lost_line(self, lines: int) -> str:
         log.error("lines of the audit were lost, they could not be written", lines=lines)
-        return _encode(_event("lost", lines=lines)).decode()
+        return encode_line(_event("lost", lines=lines)).decode()
 
     def _write_whole(self, line: bytes) -> None:
         """Write a line. Raise :class:`OSError` where it is not all written; the next line then begins anew."""
@@ -181,69 +180,32 @@ def stop() -> None:
         active = None
 
 
-class _Call(Struct, gc=False):
-    """Hold the members of a call's line, in their order."""
-
-    version: int
-    time: datetime
-    event: str
-    request_id: str
-    trace_id: str
-    service: str
-    surface: str
-    tool: str
-    method: str
-    issuer: str
-    subject: str
-    client_id: str
-    client: str
-    address: str
-    consent: dict[str, Any] | None
-    call_id: str | UnsetType = UNSET
-    arguments: Mapping[str, Any] | UnsetType = UNSET
-    coerced: int | UnsetType = UNSET
-    outcome: str | UnsetType = UNSET
-    sent: bool | UnsetType = UNSET
-    ms: float | UnsetType = UNSET
-
-
-def _call(event: str, record: Record) -> _Call:
+def _call(event: str, record: Record) -> dict[str, Any]:
+    """Return the members of a call's line, in their order."""
     consent: dict[str, Any] | None = None
     if record.consent:
         consent = {"subject": record.subject, "time": datetime.fromtimestamp(record.consent, UTC)}
-    return _Call(
-        VERSION,
-        datetime.now(UTC),
+    known = {"call_id": record.call_id or None, "arguments": record.arguments, "coerced": record.coerced or None}
+    return _event(
         event,
-        record.request_id,
-        trace_id(record.trace) if record.trace else "",
-        record.service,
-        record.surface,
-        record.tool[:MAX_NAME],
-        record.rpc_method,
-        record.issuer,
-        record.subject,
-        record.client_id,
-        record.client if isinstance(record.client, str) else "",
-        record.address,
-        consent,
-        record.call_id or UNSET,
-        UNSET if record.arguments is None else record.arguments,
-        record.coerced or UNSET,
+        request_id=record.request_id,
+        trace_id=trace_id(record.trace) if record.trace else "",
+        service=record.service,
+        surface=record.surface,
+        tool=record.tool[:MAX_NAME],
+        method=record.rpc_method,
+        issuer=record.issuer,
+        subject=record.subject,
+        client_id=record.client_id,
+        client=record.client if isinstance(record.client, str) else "",
+        address=record.address,
+        consent=consent,
+        **{name: value for name, value in known.items() if value is not None},
     )
 
 
-def _event(event: str, **fields: int) -> dict[str, Any]:
-    return {"version": VERSION, "time": datetime.now(UTC), "event": event, **fields}
-
-
-def _encode(line: _Call | dict[str, Any]) -> bytes:
-    try:
-        return jsonrpc.encode(line)
-    except ValueError:  # a lone surrogate, in a text of a call
-        fields = line if isinstance(line, dict) else structs.asdict(line)
-        texts = {name: str(value).encode("utf-8", "replace").decode() for name, value in fields.items()}
-        return jsonrpc.encode({name: texts[name] for name, value in fields.items() if value is not UNSET})
+def _event(event: str, **members: Any) -> dict[str, Any]:
+    return {"version": VERSION, "time": datetime.now(UTC), "event": event, **members}
 
 
 MAX_NAME: Final = 128

@@ -10,8 +10,7 @@ import logging
 import os
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -149,12 +148,16 @@ def _add_common(_: Any, __: str, event: EventDict) -> EventDict:
 
 
 def _render_json(_: Any, __: str, event: EventDict) -> str:
-    event = {**{name: event.pop(name) for name in ("time", "level", "event")}, **event}
+    return encode_line({**{name: event.pop(name) for name in ("time", "level", "event")}, **event}).decode()
+
+
+def encode_line(fields: Mapping[str, Any]) -> bytes:
+    """Return fields as JSON, all of them as texts where one has a lone surrogate."""
     try:
-        return jsonrpc.encode(event).decode()
+        return jsonrpc.encode(fields)
     except ValueError:
-        texts = {key: str(value).encode("utf-8", "backslashreplace").decode() for key, value in event.items()}
-        return jsonrpc.encode(texts).decode()
+        texts = {name: str(value).encode("utf-8", "backslashreplace").decode() for name, value in fields.items()}
+        return jsonrpc.encode(texts)
 
 
 def _render_text(_: Any, __: str, event: EventDict) -> str:
@@ -241,9 +244,9 @@ class RequestLine(Struct, gc=False):
     worker: int | UnsetType = UNSET
 
 
-def write_info(event: str, line: RequestLine) -> None:
-    """Write a line of severity info in one step. Each request comes through here, and structlog's chain of processors
-    takes several times as long. Where :func:`configure` was not called, structlog decides what becomes of it."""
+def write_request(line: RequestLine) -> None:
+    """Write the line of a request in one step: structlog's chain of processors takes several times as long. Where
+    :func:`configure` was not called, or logs are captured, structlog decides what becomes of it."""
     if _common:
         line.worker = _common["worker"]
     if _lines is not None and not _as_text and _drop_below_level in _processors:
@@ -253,14 +256,9 @@ def write_info(event: str, line: RequestLine) -> None:
         except ValueError:  # a lone surrogate
             pass
     fields = {name: value for name, value in structs.asdict(line).items() if value is not UNSET}
-    if _lines is None or _drop_below_level not in _processors:  # somebody captures them
-        for name in ("time", "level", "event"):
-            del fields[name]
-        structlog.get_logger().info(event, **fields)
-    elif _as_text:
-        _lines.put(_render_text(None, "", {**fields, "time": time.strftime("%H:%M:%S")}))
-    else:
-        _lines.put(_render_json(None, "", fields))
+    for name in ("time", "level", "event"):
+        del fields[name]
+    structlog.get_logger().info("request", **fields)
 
 
 def _render_safely(*processors: Processor) -> Processor:

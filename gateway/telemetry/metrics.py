@@ -20,7 +20,6 @@ from gateway.telemetry.families import BY_NAME, FAMILIES, Family
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = openmetrics.CONTENT_TYPE_LATEST
 _BOUNDS: Final = (*map(floatToGoString, BUCKETS), "+Inf")
-_OPERATIONS: Final = {"tools/call": "execute_tool"}
 _REQUESTS: Final = "mcp_gateway_requests_total"
 _SECONDS: Final = "mcp_gateway_tool_call_seconds_total"
 
@@ -33,9 +32,7 @@ Snapshot: TypeAlias = tuple[Cells, Exemplars]
 def snapshot(gauges: Iterable[tuple[Key, float]] = ()) -> Snapshot:
     """Return a copy of this process's cells with the gauges and counters that are read now."""
     copied: Cells = {key: [*cell] for key, cell in cells.CELLS.items()}
-    for key, value in gauges:
-        copied[key] = [value]
-    return copied, dict(cells.EXEMPLARS)
+    return copied | {key: [value] for key, value in gauges}, dict(cells.EXEMPLARS)
 
 
 async def render(found: Snapshot, services: Iterable[str], accept: str) -> tuple[bytes, str]:
@@ -110,7 +107,8 @@ class _Collector:
         if not method:
             return
         network = ("pipe", "") if surface == "stdio" else ("tcp", "http")
-        labels = (service, surface, method, _OPERATIONS.get(method, ""), error, status, revision, *network)
+        operation = "execute_tool" if method == "tools/call" else ""
+        labels = (service, surface, method, operation, error, status, revision, *network)
         self._add(cells.OPERATION, labels, whole)
         for bucket in range(len(_BOUNDS)):
             if (kept := exemplars.get((key, bucket))) is not None:
