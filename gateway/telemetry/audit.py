@@ -59,7 +59,7 @@ class Audit:
         self._torn = False
         self._descriptor = os.dup(1) if to == STDOUT else _open(to)
         try:
-            _write(self._descriptor, encode_line(_event("opened", process=os.getpid())))
+            self._write_whole(encode_line(_event("opened", process=os.getpid())))
         except OSError:
             os.close(self._descriptor)
             raise
@@ -252,11 +252,6 @@ def _open(path: str) -> int:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     os.set_blocking(descriptor, True)
     return descriptor
-
-
-def _write(descriptor: int, line: bytes) -> None:
-    if os.write(descriptor, line + b"\n") <= len(line):
-        raise OSError("the device is full")
 
 
 def _reason(error: BaseException) -> str:
