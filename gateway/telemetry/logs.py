@@ -24,11 +24,6 @@ from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError
 from gateway.telemetry.sampling import Sampler
 
-# Write log lines through a bounded buffer, and a thread that empties it into a file descriptor.
-#
-# Code that logs never waits and never sees a failure, such as a full disk, a reader that is gone, or a pipe without a
-# reader. A failed write is tried again. Lines beyond the buffer are lost and counted, and a line reports the count
-# once lines can be written again.
 MAX_BYTES: Final = 4 * 1024**2
 """Bytes of the buffer, some 20,000 lines. The thread may hold as much again."""
 CLOSE_TIMEOUT: Final = 0.5
@@ -42,9 +37,10 @@ interpreter's lock, so that it wakes 20 times a second at most."""
 
 
 class Lines:
-    """Write lines to ``descriptor``. ``lost_line`` returns the line that reports how many were lost. ``most`` is the
-    size of the buffer in bytes, ``retry`` the seconds between two attempts to write. Where other processes write there
-    too, ``shares`` keeps lines of up to :data:`PIPE_BUF` bytes whole."""
+    """Write lines to ``descriptor`` in a thread: code that logs never waits, and never sees a failure such as a full
+    disk or a reader that is gone. A failed write is tried again, after ``retry`` seconds. Lines beyond a buffer of
+    ``most`` bytes are lost; ``lost_line`` returns the line that says how many, once lines can be written again. Where
+    other processes write there too, ``shares`` keeps lines of up to :data:`PIPE_BUF` bytes whole."""
 
     def __init__(
         self,
@@ -322,10 +318,9 @@ def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
 log = structlog.get_logger()
 
 
-# Turn an unexpected exception into one log line, and an answer that tells callers nothing of it.
 def to_gateway_error(error: BaseException, **fields: object) -> GatewayError:
     """Return the error to answer with: this one where it is a :class:`GatewayError`. Any other is logged with these
-    fields and its traceback, and becomes :class:`InternalError`."""
+    fields and its traceback, and becomes :class:`InternalError`, which tells callers nothing of it."""
     if isinstance(error, GatewayError):
         return error
     # A function for failures alone: a context manager around each request would cost the good ones, too.
