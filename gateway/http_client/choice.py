@@ -28,10 +28,10 @@ def open_client(
     fixed = {name: value.get_secret_value() for name, value in backend.headers.items()}
     headers = {**headers, **fixed, "Content-Type": backend.content_type}
     user, password = backend.credentials.user, backend.credentials.password
-    kind = partial(Outbound, tls=tls, proxy=backend.proxy, headers=headers, reserve=reserve, socket=backend.socket)
+    make = partial(Outbound, tls=tls, proxy=backend.proxy, headers=headers, reserve=reserve, socket=backend.socket)
     if digest and user is not None and password is not None:
         secret = password.get_secret_value()
-        return Lanes(lambda: kind(connections=1, middlewares=(HttpDigest(user, secret),)))
+        return Lanes(lambda: make(connections=1, middlewares=(HttpDigest(user, secret),)))
     if backend.proxy is not None:
-        return kind(connections=0)
+        return make(connections=0)
     return LeanTransport(tls=tls, headers=headers, reserve=reserve, socket=backend.socket)
