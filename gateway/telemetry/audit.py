@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
 import structlog
+from msgspec import UNSET, Struct, UnsetType
 
 from gateway import jsonrpc
 from gateway.errors import AuditUnavailable
@@ -99,9 +100,9 @@ class Audit:
         if record.method != CALL:
             return
         call = _call("ended" if record.call_id else "call", record)
-        call["outcome"] = record.outcome or OK
-        call["sent"] = record.sent_at > 0 or bool(record.earlier)
-        call["ms"] = int(record.seconds * 100_000) / 100
+        call.outcome = record.outcome or OK
+        call.sent = record.sent_at > 0 or bool(record.earlier)
+        call.ms = int(record.seconds * 100_000) / 100
         line = encode_line(call)
         if self.required:
             self._writer.submit(self._write_whole, line).add_done_callback(self._note_written)
@@ -180,32 +181,60 @@ def stop() -> None:
         active = None
 
 
-def _call(event: str, record: Record) -> dict[str, Any]:
-    """Return the members of a call's line, in their order."""
+class _Call(Struct, gc=False):
+    """Hold the members of a call's line, in their order."""
+
+    version: int
+    time: datetime
+    event: str
+    request_id: str
+    trace_id: str
+    service: str
+    surface: str
+    tool: str
+    method: str
+    issuer: str
+    subject: str
+    client_id: str
+    client: str
+    address: str
+    consent: dict[str, Any] | None
+    call_id: str | UnsetType = UNSET
+    arguments: Mapping[str, Any] | UnsetType = UNSET
+    coerced: int | UnsetType = UNSET
+    outcome: str | UnsetType = UNSET
+    sent: bool | UnsetType = UNSET
+    ms: float | UnsetType = UNSET
+
+
+def _call(event: str, record: Record) -> _Call:
     consent: dict[str, Any] | None = None
     if record.consent:
         consent = {"subject": record.subject, "time": datetime.fromtimestamp(record.consent, UTC)}
-    known = {"call_id": record.call_id or None, "arguments": record.arguments, "coerced": record.coerced or None}
-    return _event(
+    return _Call(
+        VERSION,
+        datetime.now(UTC),
         event,
-        request_id=record.request_id,
-        trace_id=trace_id(record.trace) if record.trace else "",
-        service=record.service,
-        surface=record.surface,
-        tool=record.tool[:MAX_NAME],
-        method=record.rpc_method,
-        issuer=record.issuer,
-        subject=record.subject,
-        client_id=record.client_id,
-        client=record.client if isinstance(record.client, str) else "",
-        address=record.address,
-        consent=consent,
-        **{name: value for name, value in known.items() if value is not None},
+        record.request_id,
+        trace_id(record.trace) if record.trace else "",
+        record.service,
+        record.surface,
+        record.tool[:MAX_NAME],
+        record.rpc_method,
+        record.issuer,
+        record.subject,
+        record.client_id,
+        record.client if isinstance(record.client, str) else "",
+        record.address,
+        consent,
+        record.call_id or UNSET,
+        UNSET if record.arguments is None else record.arguments,
+        record.coerced or UNSET,
     )
 
 
-def _event(event: str, **members: Any) -> dict[str, Any]:
-    return {"version": VERSION, "time": datetime.now(UTC), "event": event, **members}
+def _event(event: str, **fields: int) -> dict[str, Any]:
+    return {"version": VERSION, "time": datetime.now(UTC), "event": event, **fields}
 
 
 MAX_NAME: Final = 128

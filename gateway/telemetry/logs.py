@@ -147,13 +147,14 @@ def _render_json(_: Any, __: str, event: EventDict) -> str:
     return encode_line({**{name: event.pop(name) for name in ("time", "level", "event")}, **event}).decode()
 
 
-def encode_line(fields: Mapping[str, Any]) -> bytes:
-    """Return fields as JSON, all of them as texts where one has a lone surrogate."""
+def encode_line(line: Struct | Mapping[str, Any]) -> bytes:
+    """Return a line as JSON, all its members as texts where one has a lone surrogate."""
     try:
-        return jsonrpc.encode(fields)
+        return jsonrpc.encode(line)
     except ValueError:
-        texts = {name: str(value).encode("utf-8", "backslashreplace").decode() for name, value in fields.items()}
-        return jsonrpc.encode(texts)
+        found = structs.asdict(line) if isinstance(line, Struct) else line
+        texts = {name: str(value) for name, value in found.items() if value is not UNSET}
+        return jsonrpc.encode({name: text.encode("utf-8", "backslashreplace").decode() for name, text in texts.items()})
 
 
 def _render_text(_: Any, __: str, event: EventDict) -> str:
@@ -246,11 +247,8 @@ def write_request(line: RequestLine) -> None:
     if _common:
         line.worker = _common["worker"]
     if _lines is not None and not _as_text and _drop_below_level in _processors:
-        try:
-            _lines.put(jsonrpc.encode(line))
-            return
-        except ValueError:  # a lone surrogate
-            pass
+        _lines.put(encode_line(line))
+        return
     fields = {name: value for name, value in structs.asdict(line).items() if value is not UNSET}
     for name in ("time", "level", "event"):
         del fields[name]
