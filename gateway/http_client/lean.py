@@ -50,6 +50,11 @@ class _Origin:
             connection.abort()
         return None
 
+    def note_unsolicited(self) -> None:
+        if not self.sent_unsolicited:
+            self.sent_unsolicited = True
+            log.warning("the backend sends more than its answers; from now on each call has a connection of its own")
+
 
 @dataclass(frozen=True, slots=True)
 class _Target:
@@ -145,8 +150,8 @@ class LeanTransport:
         """Return a new connection. Raises :class:`ConnectFailed` or :class:`NoConnection`."""
         if self._is_closed:
             raise ConnectFailed("the gateway has closed its connections")
-        forget, note_unsolicited = partial(self._forget, origin), partial(_note_unsolicited, origin)
-        make = partial(LeanConnection, self._tls, self._writes, forget, note_unsolicited, self._reserve)
+        forget = partial(self._forget, origin)
+        make = partial(LeanConnection, self._tls, self._writes, forget, origin.note_unsolicited, self._reserve)
         limit = min(deadline, self._loop.time() + CONNECT_TIMEOUT)
         try:
             connection = await self._connector.connect(origin.peer, make, limit)
@@ -181,12 +186,6 @@ class LeanTransport:
         self._connections.discard(connection)
         if connection in origin.idle:
             origin.idle.remove(connection)
-
-
-def _note_unsolicited(origin: _Origin) -> None:
-    if not origin.sent_unsolicited:
-        origin.sent_unsolicited = True
-        log.warning("the backend sends more than its answers; from now on each call has a connection of its own")
 
 
 def _lines(headers: Mapping[str, str]) -> str:
