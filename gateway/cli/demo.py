@@ -9,7 +9,7 @@ import click
 from gateway import jsonrpc
 from gateway.config.source import load_settings
 from gateway.errors import GatewayError
-from gateway.http_server.accepting import Bounds, Port, listen
+from gateway.http_server.accepting import Bounds, Port, bind
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.request import HttpRequest
@@ -70,7 +70,7 @@ class Bookshop:
     async def listen(self, port: int) -> Port:
         """Serve at a port of loopback, 0 for any free one."""
         bounds = Bounds(1.0, 60.0, ConnectionLimit(100, lambda _: True), HeldBytes(2**26))
-        return await listen(self, "127.0.0.1", port, bounds)
+        return Port(await bind("127.0.0.1", port), self, bounds)
 
     async def __call__(self, request: HttpRequest) -> Response:
         if (request.method, request.path) != ("POST", "/jsonrpc"):

@@ -1,9 +1,11 @@
 """Share the turns of the event loop: give other tasks one during a long computation, run at the end of one what is
-cheaper together (decision 44), and measure how long it is held."""
+cheaper together (decision 44), have one timer for many deadlines, and measure how long it is held."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Generator
+from contextvars import Context
 from typing import Any, Final
 
 SLICE: Final = 0.005
@@ -49,6 +51,60 @@ class EndOfTurnQueue:
             except Exception as error:  # noqa: BLE001, the others must run
                 self._loop.call_exception_handler({"message": "a queued function failed", "exception": error})
         queue.clear()
+
+
+class Deadline:
+    """Call ``on_expiry`` when the loop's clock reaches :attr:`due`, which may be set to None at any time. A timer for
+    an earlier time keeps running, and looks at ``due`` when it ends: so most requests need no timer of their own."""
+
+    __slots__ = ("_context", "_loop", "_on_expiry", "_timer", "_timer_at", "due")
+
+    def __init__(self, on_expiry: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._context = Context()  # not that of the request that starts the timer, which would live as long
+        self._on_expiry = on_expiry
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = math.inf
+        self.due: float | None = None
+
+    def expire_in(self, seconds: float) -> None:
+        self.expire_at(self._loop.time() + seconds)
+
+    def expire_at(self, due: float) -> None:
+        self.due = due
+        if self._timer_at > due:
+            self._start_timer(due)
+
+    def close(self) -> None:
+        """Stop the timer, and drop the reference to the owner, so that reference counts alone free it."""
+        self.due = None
+        self._timer_at = -math.inf
+        self._on_expiry = lambda: None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _start_timer(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._loop.call_at(due, self._look, context=self._context)
+
+    def _look(self) -> None:
+        self._timer_at = math.inf
+        if self.due is None:
+            return
+        if self.due > self._loop.time():
+            self._start_timer(self.due)
+        else:
+            # Later: after a pause of the whole process, what came is read in the turn that this timer is due in.
+            self._timer = self._loop.call_soon(self._expire, self.due)
+
+    def _expire(self, due: float) -> None:
+        if self.due == due:
+            self._on_expiry()
+        elif self.due is not None and self._timer_at > self.due:
+            self._start_timer(self.due)
 
 
 async def run_in_turns(steps: Generator[None, None, Any]) -> Any:

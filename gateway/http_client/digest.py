@@ -5,18 +5,15 @@ again, once. monerod keeps the challenge with the connection, and refuses the an
 at a time): so each lane has one connection, and its own state of Digest.
 """
 
-import asyncio
 import re
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Final, cast
 
 import aiohttp
 from aiohttp.client_middleware_digest_auth import CHALLENGE_FIELDS, SUPPORTED_ALGORITHMS
 
-from gateway.http_client.response import Answer, NoConnection
+from gateway.http_client.response import Answer
 from gateway.http_client.session import Outbound
 
 _MAX_CHALLENGE: Final = 64 * 1024
@@ -94,48 +91,27 @@ async def _drain(response: aiohttp.ClientResponse) -> None:
             raise aiohttp.ClientPayloadError("the body of a challenge is too long")
 
 
-_AT_ONCE: Final = 0.001  # seconds that count as no wait
-
-
 class Lanes:
-    """Hold at most ``most`` lanes. ``open_lane`` makes one, which must use one connection at a time."""
+    """Hold lanes, of which each exchange has one for itself. ``open_lane`` makes one with a single connection. The
+    queue in front bounds the exchanges at a time."""
 
-    def __init__(self, open_lane: Callable[[], Outbound], most: int) -> None:
+    def __init__(self, open_lane: Callable[[], Outbound]) -> None:
         self._open_lane = open_lane
         self._lanes: list[Outbound] = []
         self._idle: list[Outbound] = []
-        self._free = asyncio.Semaphore(most)
 
     async def request(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
-        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
-        async with self._lane(timeout) as (lane, remaining):
-            return await lane.request(method, url, body, headers, timeout=remaining, max_bytes=max_bytes)
+        if not self._idle:
+            self._idle.append(self._open_lane())
+            self._lanes.append(self._idle[-1])
+        lane = self._idle.pop()  # the one used last: its challenge is fresh
+        try:
+            return await lane.request(method, url, body, headers, timeout=timeout, max_bytes=max_bytes)
+        finally:
+            self._idle.append(lane)
 
     async def close(self) -> None:
         for lane in self._lanes:
             await lane.close()
-
-    @asynccontextmanager
-    async def _lane(self, timeout: float) -> AsyncIterator[tuple[Outbound, float]]:
-        """Yield an idle lane and the seconds that remain. The one used last comes first: its challenge is fresh."""
-        begun = time.monotonic()
-        try:
-            async with asyncio.timeout(timeout):
-                await self._free.acquire()
-        except TimeoutError:
-            raise NoConnection(f"no free connection within {timeout:g} s") from None
-        waited = time.monotonic() - begun
-        try:
-            if not self._idle:
-                self._idle.append(self._open_lane())
-                self._lanes.append(self._idle[-1])
-            lane = self._idle.pop()
-            try:
-                # Without a wait it is the same number each time, by which the HTTP client finds its time-out object.
-                yield lane, timeout if waited < _AT_ONCE else max(_AT_ONCE, timeout - waited)
-            finally:
-                self._idle.append(lane)
-        finally:
-            self._free.release()

@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import structlog
@@ -49,6 +49,11 @@ class _Origin:
                 return connection
             connection.abort()
         return None
+
+    def note_unsolicited(self) -> None:
+        if not self.sent_unsolicited:
+            self.sent_unsolicited = True
+            log.warning("the backend sends more than its answers; from now on each call has a connection of its own")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +124,6 @@ class LeanTransport:
                 raise
             finally:
                 connection.end()
-                if connection.sent_unsolicited and not origin.sent_unsolicited:
-                    self._note_unsolicited(origin)
             self._keep(origin, connection)
             return answer
 
@@ -147,18 +150,17 @@ class LeanTransport:
         """Return a new connection. Raises :class:`ConnectFailed` or :class:`NoConnection`."""
         if self._is_closed:
             raise ConnectFailed("the gateway has closed its connections")
+        forget = partial(self._forget, origin)
+        make = partial(LeanConnection, self._tls, self._writes, forget, origin.note_unsolicited, self._reserve)
         limit = min(deadline, self._loop.time() + CONNECT_TIMEOUT)
         try:
-            connection = await self._connector.connect(origin.peer, self._make_connection, limit)
+            connection = await self._connector.connect(origin.peer, make, limit)
         except TimeoutError:
             if limit < deadline:
                 raise ConnectFailed("no connection in time") from None
             raise response.NoConnection(f"no {'TLS' if origin.peer.is_tls else 'TCP'} connection in time") from None
         self._connections.add(connection)
         return connection
-
-    def _make_connection(self) -> LeanConnection:
-        return LeanConnection(self._tls, self._writes, self._forget, self._reserve)
 
     def _keep(self, origin: _Origin, connection: LeanConnection) -> None:
         """Keep a connection after an exchange. One that cannot be used again closes itself."""
@@ -180,17 +182,10 @@ class LeanTransport:
         if any(origin.idle for origin in self._origins.values()):
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
-    def _note_unsolicited(self, origin: _Origin) -> None:
-        origin.sent_unsolicited = True
-        log.warning("the backend sends more than its answers; from now on each call has a connection of its own")
-
-    def _forget(self, connection: LeanConnection) -> None:
+    def _forget(self, origin: _Origin, connection: LeanConnection) -> None:
         self._connections.discard(connection)
-        for origin in self._origins.values():
-            if connection in origin.idle:
-                origin.idle.remove(connection)
-                if connection.sent_unsolicited and not origin.sent_unsolicited:
-                    self._note_unsolicited(origin)
+        if connection in origin.idle:
+            origin.idle.remove(connection)
 
 
 def _lines(headers: Mapping[str, str]) -> str:

@@ -10,12 +10,11 @@ import re
 import ssl
 import zlib
 from collections.abc import Callable
-from contextvars import Context
 from typing import Any, Final, cast
 
 import httptools
 
-from gateway.concurrency.turns import EndOfTurnQueue
+from gateway.concurrency.turns import Deadline, EndOfTurnQueue
 from gateway.http_client import response
 from gateway.http_client.response import CHUNK, KEEPALIVE, Answer, OutboundError, input_check
 from gateway.http_client.tls import CERTIFICATE_ALERT, TlsFiles, tls_reason
@@ -44,14 +43,15 @@ _LENIENT: Final = {
 
 
 class LeanConnection(asyncio.Protocol):
-    """Exchange requests on one connection. ``on_close`` is called once; ``reserve`` is as in :class:`Outbound`."""
+    """Exchange requests on one connection. ``on_close`` is called once, ``on_unsolicited`` where the server has sent
+    bytes that belong to no response; ``reserve`` is as in :class:`Outbound`."""
 
     # uvloop and the parser would otherwise make Python keep all of these in a dict, where each takes longer to find.
     __slots__ = (
         "_answered", "_check_input", "_chunks", "_coding", "_deadline", "_has_noted", "_head_size", "_headers",
-        "_interim", "_is_complete", "_is_sent", "_lines", "_loop", "_max_bytes", "_on_close", "_parser", "_received",
-        "_reserve", "_reserved", "_reusable", "_size", "_status", "_timeout", "_timer", "_timer_at", "_timer_context",
-        "_tls", "_transport", "_writes", "idle_since", "patience", "sent_unsolicited",
+        "_interim", "_is_complete", "_is_sent", "_lines", "_loop", "_max_bytes", "_on_close", "_on_unsolicited",
+        "_parser", "_received", "_reserve", "_reserved", "_reusable", "_size", "_status", "_timeout", "_tls",
+        "_transport", "_writes", "idle_since", "patience",
     )  # fmt: skip
 
     def __init__(
@@ -59,14 +59,15 @@ class LeanConnection(asyncio.Protocol):
         tls: TlsFiles,
         writes: EndOfTurnQueue,
         on_close: Callable[[LeanConnection], None],
+        on_unsolicited: Callable[[], None],
         reserve: Callable[[int], bool],
     ) -> None:
         self.idle_since = 0.0
         self.patience = KEEPALIVE
         """Seconds for which it is used while idle: half of what the other side keeps it, if it told."""
-        self.sent_unsolicited = False  # set once the server has sent bytes that belong to no response
         self._tls = tls
         self._on_close = on_close
+        self._on_unsolicited = on_unsolicited
         self._reserve = reserve
         self._writes = writes
         self._loop = asyncio.get_running_loop()
@@ -85,9 +86,7 @@ class LeanConnection(asyncio.Protocol):
         self._transport: asyncio.Transport  # from connection_made on, before anybody has this object
         self._check_input: Callable[[], list[Any]]
         self._reusable = True
-        self._deadline = self._timer_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_context = Context()  # not that of the exchange that sets the timer, which would live as long
+        self._deadline = Deadline(self._time_out)
 
     def is_usable(self) -> bool:
         """Return whether a request may be sent, as far as the loop knows."""
@@ -98,11 +97,10 @@ class LeanConnection(asyncio.Protocol):
         its answer, at the latest at ``deadline`` by the loop's clock, or an :class:`OutboundError`. Then call
         :meth:`end`."""
         answered = self._answered = self._loop.create_future()
-        self._max_bytes, self._timeout, self._deadline = max_bytes, timeout, deadline
+        self._max_bytes, self._timeout = max_bytes, timeout
         self._status = self._size = self._received = self._head_size = self._interim = 0
         self._is_sent, self._is_complete = not self.idle_since, False
-        if self._timer is None or deadline < self._timer_at:
-            self._set_timer()
+        self._deadline.expire_at(deadline)
         if self._is_sent:
             self._transport.write(request)
         else:
@@ -121,14 +119,14 @@ class LeanConnection(asyncio.Protocol):
 
     def end(self) -> None:
         """End an exchange. Close the connection if it ends early, or is the last one on it."""
-        self._answered = None
+        self._answered = self._deadline.due = None
         self._is_sent = False
         self._chunks.clear()
         if self._reserved:
             self._reserve(-self._reserved)
             self._reserved = 0
         is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
-        if is_unsent or self.sent_unsolicited or not self._is_complete or not self._reusable:
+        if is_unsent or not self._is_complete or not self._reusable:
             self.abort()
 
     def abort(self) -> None:
@@ -145,7 +143,8 @@ class LeanConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self._is_sent or self._is_complete:
             # A service may say that it waited for too long, and ends the connection (RFC 9110 §15.5.9).
-            self.sent_unsolicited = not data.startswith((b"HTTP/1.1 408 ", b"HTTP/1.0 408 "))
+            if not data.startswith((b"HTTP/1.1 408 ", b"HTTP/1.0 408 ")):
+                self._on_unsolicited()
             self.abort()
             return
         status, size = self._status, len(data)
@@ -157,7 +156,7 @@ class LeanConnection(asyncio.Protocol):
             self._fail(response.BadHttp("status 101"))
         except httptools.HttpParserError as error:
             if self._is_complete:  # the bytes behind the answer are no HTTP
-                self.sent_unsolicited = True
+                self._note_unsolicited()
             else:
                 # A fault of a callback of ours is the cause; the parser's own faults have none.
                 cause = error.__context__
@@ -173,8 +172,7 @@ class LeanConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._reusable = False
-        if self._timer is not None:
-            self._timer.cancel()
+        self._deadline.close()
         self._on_close(self)
         answered = self._answered
         if answered is None or answered.done():
@@ -192,7 +190,7 @@ class LeanConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._is_complete:
-            self.sent_unsolicited = True
+            self._note_unsolicited()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._lines.append((name, value))
@@ -302,21 +300,12 @@ class LeanConnection(asyncio.Protocol):
     def _too_large(self) -> response.AnswerTooLarge:
         return response.AnswerTooLarge(f"larger than {self._max_bytes} bytes")
 
-    def _set_timer(self) -> None:
-        """Set the timer for the deadline. One timer serves successive exchanges, for most end long before it."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = self._deadline
-        self._timer = self._loop.call_at(self._timer_at, self._time_out, context=self._timer_context)
+    def _note_unsolicited(self) -> None:
+        self._reusable = False
+        self._on_unsolicited()
 
     def _time_out(self) -> None:
-        self._timer = None
-        if self._answered is None:
-            return
-        if self._timer_at < self._deadline:  # it was set for an earlier exchange
-            self._set_timer()
-        else:
-            self._fail(response.DeadlinePassed(f"no complete answer within {self._timeout:g} s"))
+        self._fail(response.DeadlinePassed(f"no complete answer within {self._timeout:g} s"))
 
 
 def _check_lines(lines: list[tuple[bytes, bytes]]) -> None:

@@ -16,8 +16,6 @@ from typing import Any, Final, Literal
 from weakref import WeakSet
 
 import aiohttp
-from cachetools import LRUCache
-from yarl import URL
 
 from gateway.http_client import response
 from gateway.http_client.connecting import REASONS
@@ -66,10 +64,14 @@ class _CarefulConnector(aiohttp.BaseConnector):
 
     async def connect(self, *args: Any, **kwargs: Any) -> Any:
         while True:
-            connection = await super().connect(*args, **kwargs)
-            protocol: Any = connection.protocol
+            connection: Any = await super().connect(*args, **kwargs)
+            protocol = connection.protocol
             if protocol not in self._used:
-                self._refuse_unless_pinned(connection)
+                try:
+                    self._tls.check_pinned(connection.transport)
+                except ConnectFailed:
+                    connection.close()
+                    raise
                 self._used.add(protocol)
                 break
             if not protocol.should_close and not has_input(connection.transport):
@@ -77,13 +79,6 @@ class _CarefulConnector(aiohttp.BaseConnector):
             connection.close()
         _EXCHANGE.get().connected = True
         return connection
-
-    def _refuse_unless_pinned(self, connection: Any) -> None:
-        try:
-            self._tls.check_pinned(connection.transport)
-        except ConnectFailed:
-            connection.close()
-            raise
 
 
 _CLOSING: Final = aiohttp.ClientWSTimeout(ws_close=1.0)  # seconds for the other side to close a WebSocket, too
@@ -114,10 +109,8 @@ class Outbound:
         socket: str | None = None,
     ) -> None:
         self._reserve = reserve
-        self._connections = connections
         self._proxy = proxy
         self._tls = tls or TlsFiles()
-        self._urls: LRUCache[str, URL] = LRUCache(1000)
         knobs: dict[str, Any] = {"limit": connections, "keepalive_timeout": response.KEEPALIVE}
         connector = (
             _UnixConnector(self._tls, path=socket, **knobs)
@@ -139,11 +132,6 @@ class Outbound:
             middlewares=middlewares,
         )
 
-    def __repr__(self) -> str:
-        hosts = sorted({f"{url.host}:{url.port}" for url in self._urls.values()})
-        state = "closed" if self._session.closed else f"at most {self._connections} connections"
-        return f"<Outbound to {', '.join(hosts[:3]) or 'nothing yet'}, {state}>"
-
     async def close(self) -> None:
         await self._session.close()
 
@@ -158,7 +146,7 @@ class Outbound:
         try:
             async with self._session.request(
                 method,
-                self._url(url),
+                url,
                 data=body or None,
                 headers=headers,
                 allow_redirects=False,
@@ -200,7 +188,7 @@ class Outbound:
         _EXCHANGE.set(_Exchange())
         try:
             return await self._session.ws_connect(
-                self._url(url),
+                url,
                 headers=headers,
                 proxy=self._proxy,
                 server_hostname=self._tls.server_name,
@@ -214,12 +202,6 @@ class Outbound:
             raise response.ConnectFailed(_reason(error, self._tls)) from error
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
             raise response.ConnectFailed("its answer to a WebSocket's handshake is none") from error
-
-    def _url(self, url: str) -> URL:
-        known = self._urls.get(url)
-        if known is None:
-            known = self._urls[url] = URL(url)
-        return known
 
 
 @lru_cache(1000)

@@ -1,4 +1,4 @@
-"""Listen on a port and accept connections, under asyncio and uvloop alike.
+"""Listen on a port, accept its connections and end them, under asyncio and uvloop alike.
 
 uvloop's own server accepts one connection in a turn of the event loop, and closes them silently without descriptors.
 Here up to :data:`_AT_ONCE` are accepted in a turn; without descriptors they wait in the kernel, and the log says so.
@@ -34,6 +34,7 @@ _REMEDY: Final = "raise the limit of open files (ulimit -n), or lower server.max
 _UNSENT: Final = 128 * 1024
 """Bytes that the kernel may hold for a client beyond those on their way. Its default is megabytes, uncounted."""
 _MAX_REQUEST: Final = 64 * 1024
+_CANCEL_TIMEOUT: Final = 1.0  # seconds for requests to end once they are cancelled
 
 log = structlog.get_logger()
 
@@ -93,42 +94,62 @@ def _bound(family: int, address: Any, shares: bool = False) -> socket.socket:
     return bound
 
 
-class Acceptor:
-    """Accept the connections of ``serving`` on bound ``sockets`` until :meth:`close`. ``spare`` descriptors are held
-    open: one is closed for a connection that finds no other, so that the admin port always responds."""
+@dataclass(frozen=True)
+class Bounds:
+    """Limit what the clients of a port may cost. Time-outs are seconds; after :meth:`Port.close`, running requests have
+    ``shutdown_timeout``. ``spare`` descriptors are the port's own."""
 
-    def __init__(self, sockets: Sequence[socket.socket], serving: Serving, limit: ConnectionLimit, spare: int) -> None:
+    shutdown_timeout: float
+    write_timeout: float
+    limit: ConnectionLimit
+    held: HeldBytes
+    spare: int = 0
+
+
+class Port:
+    """Accept and serve the connections of bound ``sockets`` until :meth:`close`, over TLS where it is given. ``number``
+    is the bound port. Spare descriptors are held open: one is closed for a connection that finds no other, so that the
+    admin port always responds."""
+
+    def __init__(
+        self, sockets: Sequence[socket.socket], handler: Handler, bounds: Bounds, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.serving = Serving(handler, bounds.write_timeout, bounds.held, tls)
+        self.number: int = sockets[0].getsockname()[1]
         self._loop = asyncio.get_running_loop()
         self._sockets = self._own = tuple(sockets)
-        self._serving = serving
-        self._limit = limit
-        self._most_spare = spare
+        self._bounds = bounds
         self._spare: list[int] = []
         self._connecting: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.TimerHandle | None = None
         self._filling: asyncio.TimerHandle | None = None
         self._exhausted = False
         self._closed = False
-        self.port: int = sockets[0].getsockname()[1]
         for listening in self._sockets:
             listening.listen(_BACKLOG)
         self._fill_spare()
         self._resume()
 
+    def drain(self) -> None:
+        """Serve on, but close each connection after its next response, which says so (RFC 9112 §9.6)."""
+        self.serving.is_draining = True
+        for connection in self.serving.connections:
+            connection.is_draining = True
+
     async def close(self) -> None:
-        """Accept no more connections. Return once every accepted one has its protocol."""
-        for timer in (self._resuming, self._filling):
-            if timer is not None:
-                timer.cancel()
-        for listening in () if self._closed else self._sockets:
-            self._loop.remove_reader(listening)
-            listening.close()
-        self._closed = True
-        for descriptor in self._spare:
-            os.close(descriptor)
-        self._spare.clear()
-        if self._connecting:
-            await asyncio.wait(self._connecting)
+        """Accept no more connections, let running requests finish, and close all."""
+        self.drain()
+        await self._stop_accepting()
+        await asyncio.sleep(0)  # lets requests that have arrived start
+        connections: set[Connection] = self.serving.connections
+        running = [ended for connection in tuple(connections) if (ended := connection.finish()) is not None]
+        if running:
+            await asyncio.wait(running, timeout=self._bounds.shutdown_timeout)
+        tasks = [connection.task for connection in connections if connection.task is not None]
+        for connection in tuple(connections):
+            connection.transport.abort()  # which cancels its task
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CANCEL_TIMEOUT)
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
         """Also accept from these sockets. The next call, or :meth:`close`, closes them."""
@@ -144,6 +165,21 @@ class Acceptor:
         if self._resuming is None:
             self._resume()
 
+    async def _stop_accepting(self) -> None:
+        """Return once every accepted connection has its protocol."""
+        for timer in (self._resuming, self._filling):
+            if timer is not None:
+                timer.cancel()
+        for listening in () if self._closed else self._sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self._closed = True
+        for descriptor in self._spare:
+            os.close(descriptor)
+        self._spare.clear()
+        if self._connecting:
+            await asyncio.wait(self._connecting)
+
     def _resume(self) -> None:
         self._resuming = None
         for listening in self._sockets:
@@ -158,7 +194,11 @@ class Acceptor:
             self._exhausted = True
             reason = os.strerror(error.errno or 0).lower()
             log.error(
-                "no connection can be accepted", port=self.port, reason=reason, open=self._limit.open, remedy=_REMEDY
+                "no connection can be accepted",
+                port=self.number,
+                reason=reason,
+                open=self._bounds.limit.open,
+                remedy=_REMEDY,
             )
 
     def _accept_waiting(self, listening: socket.socket) -> None:
@@ -169,7 +209,7 @@ class Acceptor:
             except (BlockingIOError, InterruptedError):
                 if self._exhausted:
                     self._exhausted = False
-                    log.info("connections are accepted again", port=self.port)
+                    log.info("connections are accepted again", port=self.number)
                 return
             except OSError as error:
                 if error.errno in _EXHAUSTED:
@@ -191,17 +231,17 @@ class Acceptor:
     def _admit(self, accepted: socket.socket, address: Any) -> None:
         accepted.setblocking(False)
         try:
-            place = self._limit.enter(address[0])
+            place = self._bounds.limit.enter(address[0])
         except Overloaded as error:
-            _refuse(accepted, b"" if self._serving.tls else self._serving.handler.raw_refusal(error))
+            _refuse(accepted, b"" if self.serving.tls else self.serving.handler.raw_refusal(error))
             return
         task = self._loop.create_task(self._connect(accepted, place))
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, accepted: socket.socket, place: Place) -> None:
-        connection, tls = Connection(self._serving, partial(self._lost, place)), self._serving.tls
-        protocol = connection if tls is None else TlsTransport(tls, connection, self._serving)
+        connection, tls = Connection(self.serving, partial(self._lost, place)), self.serving.tls
+        protocol = connection if tls is None else TlsTransport(tls, connection, self.serving)
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, accepted)
             if not connection.transport.is_closing():
@@ -211,14 +251,14 @@ class Acceptor:
             self._lost(place)
 
     def _lost(self, place: Place) -> None:
-        self._limit.leave(place)
-        if len(self._spare) < self._most_spare and self._filling is None and not self._closed:
+        self._bounds.limit.leave(place)
+        if len(self._spare) < self._bounds.spare and self._filling is None and not self._closed:
             self._filling = self._loop.call_later(_PAUSE, self._fill_spare)  # its descriptor is still open
 
     def _fill_spare(self) -> None:
         self._filling = None
         try:
-            while len(self._spare) < self._most_spare:
+            while len(self._spare) < self._bounds.spare:
                 self._spare.append(os.open(os.devnull, os.O_RDONLY))
         except OSError:
             self._filling = self._loop.call_later(_PAUSE, self._fill_spare)
@@ -240,67 +280,3 @@ def _refuse(accepted: socket.socket, response: bytes) -> None:
     with suppress(OSError):
         accepted.send(response)
     accepted.close()
-
-
-_CANCEL_TIMEOUT: Final = 1.0  # seconds for requests to end once they are cancelled
-
-
-@dataclass(frozen=True)
-class Port:
-    """An open port. ``number`` is the bound one, also where port 0 was asked for."""
-
-    number: int
-    serving: Serving
-    acceptor: Acceptor
-    _shutdown_timeout: float
-
-    def encrypt(self, tls: ssl.SSLContext) -> None:
-        """Encrypt the next connections with this."""
-        self.serving.tls = tls
-
-    def drain(self) -> None:
-        """Serve on, but close each connection after its next response, which says so (RFC 9112 §9.6)."""
-        self.serving.is_draining = True
-        for connection in self.serving.connections:
-            connection.is_draining = True
-
-    async def close(self) -> None:
-        """Accept no more connections, let running requests finish, and close all."""
-        self.drain()
-        await self.acceptor.close()
-        await asyncio.sleep(0)  # lets requests that have arrived start
-        connections: set[Connection] = self.serving.connections
-        running = [ended for connection in tuple(connections) if (ended := connection.finish()) is not None]
-        if running:
-            await asyncio.wait(running, timeout=self._shutdown_timeout)
-        tasks = [connection.task for connection in connections if connection.task is not None]
-        for connection in tuple(connections):
-            connection.transport.abort()  # which cancels its task
-        if tasks:
-            await asyncio.wait(tasks, timeout=_CANCEL_TIMEOUT)
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Limit what the clients of a port may cost. Time-outs are seconds; ``spare`` descriptors are the port's own."""
-
-    shutdown_timeout: float
-    write_timeout: float
-    limit: ConnectionLimit
-    held: HeldBytes
-    spare: int = 0
-
-
-async def listen(handler: Handler, host: str, port: int, bounds: Bounds) -> Port:
-    """Open a port and serve it, as :func:`listen_on` does. Raise :class:`OSError` if it cannot be bound."""
-    return listen_on(await bind(host, port), handler, bounds)
-
-
-def listen_on(
-    sockets: Sequence[socket.socket], handler: Handler, bounds: Bounds, tls: ssl.SSLContext | None = None
-) -> Port:
-    """Serve the port of bound sockets, over TLS where it is given. After :meth:`Port.close`, running requests have
-    ``shutdown_timeout`` seconds."""
-    serving = Serving(handler, bounds.write_timeout, bounds.held, tls)
-    acceptor = Acceptor(sockets, serving, bounds.limit, bounds.spare)
-    return Port(acceptor.port, serving, acceptor, bounds.shutdown_timeout)

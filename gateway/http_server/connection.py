@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast
 
+from gateway.concurrency.turns import Deadline
 from gateway.errors import GatewayError, MalformedHttp, RequestTimeout
 from gateway.http_server.handler import MAX_AHEAD, TURNS, Serving
+from gateway.http_server.held_bytes import UnreadResponse
 from gateway.http_server.request import HTTP10, HttpRequest
 from gateway.http_server.request_reader import RequestReader
 from gateway.http_server.response import LARGE, Response, StreamedResponse
-from gateway.http_server.slow_clients import Deadline, UnreadResponse
 
 HEAD_TIMEOUT: Final = 10.0
 """Seconds for the head of a request to arrive, from the connection or from its first byte on."""

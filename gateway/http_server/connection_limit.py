@@ -50,7 +50,7 @@ class ConnectionLimit:
 
     @property
     def share(self) -> int:
-        """Return how many connections fit beside open files and ``reserved`` ones: at least half of what is left."""
+        """Return how many connections one network may have now."""
         return max(1, self.most // (SHARE if self.open < self.most // 2 else SHARE_FROM_HALF))
 
     def enter(self, address: str) -> Place:
@@ -124,24 +124,22 @@ def raise_limit() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-def connections_that_fit(limit: int, reserved: int) -> int:
-    """Return how many connections a ``limit`` of open files leaves room for, beside the files that are open now and
-    ``reserved`` ones: at least half of what is not open yet."""
-    folder = next((folder for folder in _OPEN if folder.is_dir()), None)
-    left = limit - (len([*folder.iterdir()]) if folder else 0)
-    return max(left - reserved, left // 2, 1)
-
-
 def most_connections(asked: int, others: int) -> int:
-    """Return how many of the ``asked`` connections the limit of open files allows, beside ``others`` of the process."""
+    """Return how many of the ``asked`` connections the limit of open files leaves room for, beside the files that are
+    open now and ``others`` of the process: at least half of what is not open yet."""
     allowed = raise_limit()
-    most = asked if allowed is None else min(asked, connections_that_fit(allowed, others))
-    if most < asked:
-        log.warning(
-            "server.max_connections is lowered to what the limit of open files allows",
-            asked=asked,
-            max_connections=most,
-            limit=allowed,
-            remedy="raise the hard limit: ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile in Docker",
-        )
+    if allowed is None:
+        return asked
+    folder = next((folder for folder in _OPEN if folder.is_dir()), None)
+    left = allowed - (len([*folder.iterdir()]) if folder else 0)
+    most = max(left - others, left // 2, 1)
+    if most >= asked:
+        return asked
+    log.warning(
+        "server.max_connections is lowered to what the limit of open files allows",
+        asked=asked,
+        max_connections=most,
+        limit=allowed,
+        remedy="raise the hard limit: ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile in Docker",
+    )
     return most

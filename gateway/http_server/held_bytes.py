@@ -6,6 +6,8 @@ import gc
 from collections import Counter
 from typing import Final
 
+import structlog
+
 from gateway.errors import Overloaded
 from gateway.http_server.refusal_log import RefusalLog
 
@@ -26,6 +28,8 @@ _MUCH: Final = 2 * 1024 * 1024  # bytes from which it is worth it: less is soon 
 _LITTLE: Final = 1 / 4  # the part of the highest number that was held, below which most of it is free
 _DELAY: Final = 4.0  # seconds until memory is given back, so that collections take a hundredth of the time at most
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)  # function of glibc; it does nothing elsewhere
+
+log = structlog.get_logger()
 
 
 class HeldBytes:
@@ -129,3 +133,41 @@ class FreedMemory:
         self._timer = None
         gc.collect()  # errors and tasks refer to each other in circles, and to bodies
         _trim(0)
+
+
+class UnreadResponse:
+    """Count the response bytes that one client has not read, and close its connection after ``timeout`` seconds."""
+
+    __slots__ = ("_caller", "_held", "_size", "_timeout", "_timer", "drained")
+
+    def __init__(self, held: HeldBytes, timeout: float) -> None:
+        self._held = held
+        self._timeout = timeout
+        self._caller = ""
+        self._size = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.drained: asyncio.Future[None] | None = None  # done once all bytes are sent; None while none wait
+
+    def begin(self, caller: str, transport: asyncio.Transport) -> None:
+        """Count what ``transport`` could not send at once. ``caller`` is whose it is, see :class:`HeldBytes`."""
+        loop = asyncio.get_running_loop()
+        self._caller, self._size = caller, transport.get_write_buffer_size()
+        self._held.add(caller, self._size)
+        self._timer = loop.call_later(self._timeout, self._abort, transport)
+        self.drained = loop.create_future()
+
+    def end(self) -> None:
+        """Note that all bytes are sent, or that the connection is gone."""
+        drained, self.drained = self.drained, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._held.remove(self._caller, self._size)
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
+    def _abort(self, transport: asyncio.Transport) -> None:
+        """End the connection and drop what waits. Closing it would wait for the client."""
+        waiting = transport.get_write_buffer_size()
+        log.info("connection cut", reason="the client did not read its response", seconds=self._timeout, bytes=waiting)
+        transport.abort()

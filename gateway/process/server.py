@@ -23,7 +23,7 @@ from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
 from gateway.config.warnings import log_config_warnings
 from gateway.discovery.refreshing import COLLECTOR
-from gateway.http_server.accepting import Bounds, Port, bind, listen_on
+from gateway.http_server.accepting import Bounds, Port, bind
 from gateway.http_server.connection_limit import ConnectionLimit, most_connections
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.networks import AddressReader
@@ -115,7 +115,7 @@ class Server:
             bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
             tls = self.reloads.certificate and self.reloads.certificate.context
             sockets = self._sockets or await bind(server.host, server.port)
-            public = listen_on(sockets, self.handler, bounds, tls)
+            public = Port(sockets, self.handler, bounds, tls)
         except OSError:
             await self.stop()
             raise
@@ -144,7 +144,7 @@ class Server:
         self.handler.origins = self._origins()
         self.reloads.certificate = certificate
         if self.port and certificate is not None:
-            self._ports[-1].encrypt(certificate.context)
+            self._ports[-1].serving.tls = certificate.context
         for one in built.values():
             one.start()
         for mount, old in reversed(before.items()):  # groups before their services
@@ -169,7 +169,7 @@ class Server:
         return "; ".join(filter(None, await asyncio.gather(*map(self._refresh_listing, list(self.services)))))
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
-        self._ports[-1].acceptor.borrow(sockets)
+        self._ports[-1].borrow(sockets)
 
     def end_streams(self) -> None:
         """End the streams that last while their clients listen. Those of calls end with their calls."""

@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
 import structlog
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Struct, UnsetType
 
 from gateway import jsonrpc
 from gateway.errors import AuditUnavailable
 from gateway.settings.server import AuditSettings
 from gateway.telemetry import record as records
-from gateway.telemetry.logs import Lines
+from gateway.telemetry.logs import Lines, encode_line
 from gateway.telemetry.record import CALL, OK, SINKS, Record, new_id
 from gateway.telemetry.trace_context import trace_id
 
@@ -60,7 +60,7 @@ class Audit:
         self._torn = False
         self._descriptor = os.dup(1) if to == STDOUT else _open(to)
         try:
-            _write(self._descriptor, _encode(_event("opened", process=os.getpid())))
+            self._write_whole(encode_line(_event("opened", process=os.getpid())))
         except OSError:
             os.close(self._descriptor)
             raise
@@ -86,7 +86,7 @@ class Audit:
         record.call_id = new_id()
         if records.decide is not None:
             records.decide(record)  # before the line, which has the id of the trace
-        line = _encode(_call("begun", record))
+        line = encode_line(_call("begun", record))
         try:
             async with asyncio.timeout(WRITE_TIMEOUT):
                 await asyncio.wrap_future(self._writer.submit(self._write_whole, line))
@@ -104,8 +104,8 @@ class Audit:
         call = _call("ended" if record.call_id else "call", record)
         call.outcome = record.outcome or OK
         call.sent = record.sent_at > 0 or bool(record.earlier)
-        call.ms = int((record.ended - record.started) * 100_000) / 100
-        line = _encode(call)
+        call.ms = int(record.seconds * 100_000) / 100
+        line = encode_line(call)
         if self.required:
             self._writer.submit(self._write_whole, line).add_done_callback(self._note_written)
         else:
@@ -134,7 +134,7 @@ class Audit:
 
     def _lost_line(self, lines: int) -> str:
         log.error("lines of the audit were lost, they could not be written", lines=lines)
-        return _encode(_event("lost", lines=lines)).decode()
+        return encode_line(_event("lost", lines=lines)).decode()
 
     def _write_whole(self, line: bytes) -> None:
         """Write a line. Raise :class:`OSError` where it is not all written; the next line then begins anew."""
@@ -239,15 +239,6 @@ def _event(event: str, **fields: int) -> dict[str, Any]:
     return {"version": VERSION, "time": datetime.now(UTC), "event": event, **fields}
 
 
-def _encode(line: _Call | dict[str, Any]) -> bytes:
-    try:
-        return jsonrpc.encode(line)
-    except ValueError:  # a lone surrogate, in a text of a call
-        fields = line if isinstance(line, dict) else structs.asdict(line)
-        texts = {name: str(value).encode("utf-8", "replace").decode() for name, value in fields.items()}
-        return jsonrpc.encode({name: texts[name] for name, value in fields.items() if value is not UNSET})
-
-
 MAX_NAME: Final = 128
 """Characters of a tool's name, which may be one that a stranger made up."""
 
@@ -292,11 +283,6 @@ def _open(path: str) -> int:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     os.set_blocking(descriptor, True)
     return descriptor
-
-
-def _write(descriptor: int, line: bytes) -> None:
-    if os.write(descriptor, line + b"\n") <= len(line):
-        raise OSError("the device is full")
 
 
 def _reason(error: BaseException) -> str:

@@ -25,7 +25,6 @@ a histogram of the whole time, and one of the exchange with the service, of call
 SUM: Final = len(BUCKETS) + 1
 SENT: Final = SUM + 1
 SENT_SUM: Final = SENT + SUM
-NOTHING: Final = (0,) * SUM
 OPERATION: Final = "mcp_server_operation_duration_seconds"
 TOOL: Final = "mcp_gateway_tool_calls_total"
 EXCHANGE: Final = "rpc_client_call_duration_seconds"

@@ -10,8 +10,7 @@ import logging
 import os
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -25,11 +24,6 @@ from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError
 from gateway.telemetry.sampling import Sampler
 
-# Write log lines through a bounded buffer, and a thread that empties it into a file descriptor.
-#
-# Code that logs never waits and never sees a failure, such as a full disk, a reader that is gone, or a pipe without a
-# reader. A failed write is tried again. Lines beyond the buffer are lost and counted, and a line reports the count
-# once lines can be written again.
 MAX_BYTES: Final = 4 * 1024**2
 """Bytes of the buffer, some 20,000 lines. The thread may hold as much again."""
 CLOSE_TIMEOUT: Final = 0.5
@@ -43,9 +37,10 @@ interpreter's lock, so that it wakes 20 times a second at most."""
 
 
 class Lines:
-    """Write lines to ``descriptor``. ``lost_line`` returns the line that reports how many were lost. ``most`` is the
-    size of the buffer in bytes, ``retry`` the seconds between two attempts to write. Where other processes write there
-    too, ``shares`` keeps lines of up to :data:`PIPE_BUF` bytes whole."""
+    """Write lines to ``descriptor`` in a thread: code that logs never waits, and never sees a failure such as a full
+    disk or a reader that is gone. A failed write is tried again, after ``retry`` seconds. Lines beyond a buffer of
+    ``most`` bytes are lost; ``lost_line`` returns the line that says how many, once lines can be written again. Where
+    other processes write there too, ``shares`` keeps lines of up to :data:`PIPE_BUF` bytes whole."""
 
     def __init__(
         self,
@@ -149,12 +144,17 @@ def _add_common(_: Any, __: str, event: EventDict) -> EventDict:
 
 
 def _render_json(_: Any, __: str, event: EventDict) -> str:
-    event = {**{name: event.pop(name) for name in ("time", "level", "event")}, **event}
+    return encode_line({**{name: event.pop(name) for name in ("time", "level", "event")}, **event}).decode()
+
+
+def encode_line(line: Struct | Mapping[str, Any]) -> bytes:
+    """Return a line as JSON, all its members as texts where one has a lone surrogate."""
     try:
-        return jsonrpc.encode(event).decode()
+        return jsonrpc.encode(line)
     except ValueError:
-        texts = {key: str(value).encode("utf-8", "backslashreplace").decode() for key, value in event.items()}
-        return jsonrpc.encode(texts).decode()
+        found = structs.asdict(line) if isinstance(line, Struct) else line
+        texts = {name: str(value) for name, value in found.items() if value is not UNSET}
+        return jsonrpc.encode({name: text.encode("utf-8", "backslashreplace").decode() for name, text in texts.items()})
 
 
 def _render_text(_: Any, __: str, event: EventDict) -> str:
@@ -241,26 +241,18 @@ class RequestLine(Struct, gc=False):
     worker: int | UnsetType = UNSET
 
 
-def write_info(event: str, line: RequestLine) -> None:
-    """Write a line of severity info in one step. Each request comes through here, and structlog's chain of processors
-    takes several times as long. Where :func:`configure` was not called, structlog decides what becomes of it."""
+def write_request(line: RequestLine) -> None:
+    """Write the line of a request in one step: structlog's chain of processors takes several times as long. Where
+    :func:`configure` was not called, or logs are captured, structlog decides what becomes of it."""
     if _common:
         line.worker = _common["worker"]
     if _lines is not None and not _as_text and _drop_below_level in _processors:
-        try:
-            _lines.put(jsonrpc.encode(line))
-            return
-        except ValueError:  # a lone surrogate
-            pass
+        _lines.put(encode_line(line))
+        return
     fields = {name: value for name, value in structs.asdict(line).items() if value is not UNSET}
-    if _lines is None or _drop_below_level not in _processors:  # somebody captures them
-        for name in ("time", "level", "event"):
-            del fields[name]
-        structlog.get_logger().info(event, **fields)
-    elif _as_text:
-        _lines.put(_render_text(None, "", {**fields, "time": time.strftime("%H:%M:%S")}))
-    else:
-        _lines.put(_render_json(None, "", fields))
+    for name in ("time", "level", "event"):
+        del fields[name]
+    structlog.get_logger().info("request", **fields)
 
 
 def _render_safely(*processors: Processor) -> Processor:
@@ -324,10 +316,9 @@ def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
 log = structlog.get_logger()
 
 
-# Turn an unexpected exception into one log line, and an answer that tells callers nothing of it.
 def to_gateway_error(error: BaseException, **fields: object) -> GatewayError:
     """Return the error to answer with: this one where it is a :class:`GatewayError`. Any other is logged with these
-    fields and its traceback, and becomes :class:`InternalError`."""
+    fields and its traceback, and becomes :class:`InternalError`, which tells callers nothing of it."""
     if isinstance(error, GatewayError):
         return error
     # A function for failures alone: a context manager around each request would cost the good ones, too.

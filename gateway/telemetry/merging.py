@@ -21,18 +21,17 @@ class Changes:
     """Find what changed since the last report."""
 
     def __init__(self) -> None:
-        self._cells: Cells = {}
-        self._exemplars: Exemplars = {}
+        self._last: Snapshot = {}, {}
 
     def lines(self, found: Snapshot) -> Iterator[list[jsonrpc.Raw]]:
         """Yield the entries of each line: ``[key, cell]``, with null for a gauge that ended, and ``[key, bucket, trace
         id, seconds, time]``."""
-        cells, exemplars = found
-        entries: list[list[Any]] = [[key, cell] for key, cell in cells.items() if self._cells.get(key) != cell]
-        entries += [[key, None] for key in self._cells.keys() - cells.keys()]
-        changed = (item for item in exemplars.items() if self._exemplars.get(item[0]) != item[1])
+        (cells, exemplars), (last_cells, last_exemplars) = found, self._last
+        self._last = found
+        entries: list[list[Any]] = [[key, cell] for key, cell in cells.items() if last_cells.get(key) != cell]
+        entries += [[key, None] for key in last_cells.keys() - cells.keys()]
+        changed = (item for item in exemplars.items() if last_exemplars.get(item[0]) != item[1])
         entries += [[key, bucket, *kept] for (key, bucket), kept in changed]
-        self._cells, self._exemplars = cells, exemplars
         line: list[jsonrpc.Raw] = []
         size = 0
         for entry in entries:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from operator import add
 from typing import Any, Final, TypeAlias, TypeVar
@@ -20,7 +20,6 @@ from gateway.telemetry.families import BY_NAME, FAMILIES, Family
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = openmetrics.CONTENT_TYPE_LATEST
 _BOUNDS: Final = (*map(floatToGoString, BUCKETS), "+Inf")
-_OPERATIONS: Final = {"tools/call": "execute_tool"}
 _REQUESTS: Final = "mcp_gateway_requests_total"
 _SECONDS: Final = "mcp_gateway_tool_call_seconds_total"
 
@@ -33,9 +32,7 @@ Snapshot: TypeAlias = tuple[Cells, Exemplars]
 def snapshot(gauges: Iterable[tuple[Key, float]] = ()) -> Snapshot:
     """Return a copy of this process's cells with the gauges and counters that are read now."""
     copied: Cells = {key: [*cell] for key, cell in cells.CELLS.items()}
-    for key, value in gauges:
-        copied[key] = [value]
-    return copied, dict(cells.EXEMPLARS)
+    return copied | {key: [value] for key, value in gauges}, dict(cells.EXEMPLARS)
 
 
 async def render(found: Snapshot, services: Iterable[str], accept: str) -> tuple[bytes, str]:
@@ -110,7 +107,8 @@ class _Collector:
         if not method:
             return
         network = ("pipe", "") if surface == "stdio" else ("tcp", "http")
-        labels = (service, surface, method, _OPERATIONS.get(method, ""), error, status, revision, *network)
+        operation = "execute_tool" if method == "tools/call" else ""
+        labels = (service, surface, method, operation, error, status, revision, *network)
         self._add(cells.OPERATION, labels, whole)
         for bucket in range(len(_BOUNDS)):
             if (kept := exemplars.get((key, bucket))) is not None:
@@ -121,31 +119,23 @@ class _Collector:
 
     def collect(self) -> Iterator[Metric]:
         for family in FAMILIES:
-            lines = self._lines[family.name]
-            is_histogram = family.kind == "histogram"
-            metric = _histogram(family, lines, self._exemplars) if is_histogram else _single(family, lines)
+            metric = self._histogram(family) if family.kind == "histogram" else self._single(family)
             metric.samples = _Samples(metric.samples)
             yield metric
 
+    def _single(self, family: Family) -> Metric:
+        kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+        metric = kind(family.name, family.help, labels=family.labels)
+        # add_metric() takes twice as long, and there may be thousands of tools.
+        metric.samples = [Sample(family.name, dict(zip(family.labels, labels, strict=True)), cell[0])
+                          for labels, cell in self._lines[family.name].items()]  # fmt: skip
+        return metric
 
-_Lines: TypeAlias = Mapping[tuple[str, ...], list[float]]
-_Exemplars: TypeAlias = Mapping[tuple[str, ...], Mapping[int, Exemplar]]
-
-
-def _single(family: Family, lines: _Lines) -> Metric:
-    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-    metric = kind(family.name, family.help, labels=family.labels)
-    # add_metric() takes twice as long, and there may be thousands of tools.
-    metric.samples = [Sample(family.name, dict(zip(family.labels, labels, strict=True)), cell[0])
-                      for labels, cell in lines.items()]  # fmt: skip
-    return metric
-
-
-def _histogram(family: Family, lines: _Lines, exemplars: _Exemplars) -> Metric:
-    metric = HistogramMetricFamily(family.name, family.help, labels=family.labels)
-    for labels, cell in lines.items():
-        kept = exemplars.get(labels, {}) if family.name == cells.OPERATION else {}
-        sums = enumerate(zip(_BOUNDS, accumulate(cell[:-1]), strict=True))
-        buckets: Any = [(bound, float(count), kept.get(number)) for number, (bound, count) in sums]
-        metric.add_metric(labels, buckets, cell[-1])
-    return metric
+    def _histogram(self, family: Family) -> Metric:
+        metric = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+        for labels, cell in self._lines[family.name].items():
+            kept = self._exemplars.get(labels, {}) if family.name == cells.OPERATION else {}
+            sums = enumerate(zip(_BOUNDS, accumulate(cell[:-1]), strict=True))
+            buckets: Any = [(bound, float(count), kept.get(number)) for number, (bound, count) in sums]
+            metric.add_metric(labels, buckets, cell[-1])
+        return metric

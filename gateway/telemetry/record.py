@@ -32,7 +32,6 @@ CLIENT_CLOSED: Final = "left"  # the outcome of a request whose client hung up b
 CANCELLED: Final = "cancelled"
 TOOL_ERROR: Final = "tool_error"
 """The outcome of a call that was made, and whose result the service itself marks with ``isError``."""
-_LEFT: Final = (CLIENT_CLOSED, CANCELLED)
 INTROSPECTION: Final = "introspect token"
 BATCH: Final = "batch"  # the method of a record that stands for a whole batch
 CALL: Final = "tools/call"  # MCP's method, which calls on other surfaces have too
@@ -231,7 +230,7 @@ def end(record: Record) -> None:
     if decide is not None and not record.is_decided:
         decide(record)
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
-        logs.write_info("request", record.line())
+        logs.write_request(record.line())
     cell = None
     if record.is_plain and record.trace is None:
         tool = record.tool if record.ran else ""
@@ -263,7 +262,7 @@ def _find_cell(record: Record) -> list[float]:
     )
     cell = CELLS.get(key)
     if cell is None:
-        cell = CELLS[key] = [0, *cells.NOTHING, 0, *cells.NOTHING]
+        cell = CELLS[key] = [0] * (SENT_SUM + 1)
     if record.is_plain and key[4] == OK and key[3] == record.method and key[7] in ("", record.tool):
         KNOWN[record.service, record.surface, record.method, record.revision, key[7]] = cell
     if not record.is_plain:
@@ -271,7 +270,7 @@ def _find_cell(record: Record) -> list[float]:
     if record.trace is not None and is_sampled(record.trace):
         trace = trace_id(record.trace), record.seconds, time.time()
         cells.EXEMPLARS[key, bisect_left(BUCKETS, record.seconds)] = trace
-    if record.outcome in _LEFT:
+    if record.outcome in cells.CANCELLING:
         record.counted = len(record.exchanges)
     return cell
 
@@ -291,7 +290,7 @@ def _count_rest(record: Record) -> None:
 
 def count_late_exchanges(record: Record) -> None:
     """Count the exchanges of a call that went on when its client had left, and its record had ended."""
-    if record.outcome in _LEFT:
+    if record.outcome in cells.CANCELLING:
         _count_exchanges(record)
 
 
@@ -304,7 +303,7 @@ def _count_exchanges(record: Record) -> None:
 def _observe(key: cells.Key, seconds: float) -> None:
     """Add a value to a histogram."""
     if (cell := CELLS.get(key)) is None:
-        cell = CELLS[key] = [0] * (len(BUCKETS) + 1) + [0.0]
+        cell = CELLS[key] = [0] * SENT
     cell[bisect_left(BUCKETS, seconds)] += 1
     cell[-1] += seconds
 

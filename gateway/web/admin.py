@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError
-from gateway.http_server.accepting import Bounds, Port, listen
+from gateway.http_server.accepting import Bounds, Port, bind
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.request import HttpRequest
@@ -139,4 +139,4 @@ async def listen_for_probes(handler: AdminHandler, server: ServerSettings, held:
     """Open the admin port. Raise :class:`OSError` where it cannot be bound."""
     few = ConnectionLimit(ADMIN_CONNECTIONS, lambda _: True)
     bounds = Bounds(_SHUTDOWN, server.write_timeout, few, held, _SPARE)
-    return await listen(handler, server.admin_host, server.admin_port, bounds)
+    return Port(await bind(server.admin_host, server.admin_port), handler, bounds)

@@ -39,7 +39,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.waiting import PATIENCE
 
 ALL: Final[dict[str, Make]] = HTTP_CLIENTS | {
-    "Lanes": lambda: Lanes(lambda: Outbound(connections=1, middlewares=(HttpDigest("gw", "sesame-opens"),)), 100),
+    "Lanes": lambda: Lanes(lambda: Outbound(connections=1, middlewares=(HttpDigest("gw", "sesame-opens"),))),
 }
 HEADERS: Final = {"Content-Type": "application/json", "X-Own": "yes"}
 MIB: Final = 1024 * 1024

@@ -15,14 +15,13 @@ import uvloop
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
-from gateway.http_server.accepting import listen
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
 from gateway.web.exchange import raw_refusal
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, serving, settings
-from tests.protocol.bounds import wide
+from tests.protocol.bounds import listen
 from tests.protocol.conftest import Start
 from tests.protocol.talk import exchange, status_of
 from tests.protocol.test_many_streams import ready_for
@@ -152,8 +151,8 @@ def test_without_descriptors_connections_wait_the_log_says_so_and_all_are_answer
     loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def short() -> None:
-        public = await listen(Told(), "127.0.0.1", 0, wide())
-        admin = await listen(Told(), "127.0.0.1", 0, wide(spare=3))
+        public = await listen(Told())
+        admin = await listen(Told(), spare=3)
         with sockets(20) as many, sockets(3) as few, capture_logs() as lines:
             await asyncio.get_running_loop().run_in_executor(None, int)  # threads have descriptors, too
             with no_descriptors():

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from gateway.http_server.accepting import listen
 from gateway.networks import AddressReader
 from gateway.process.server import Server
 from gateway.web.public import Origins, PublicHandler
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
-from tests.protocol.bounds import wide
+from tests.protocol.bounds import listen
 from tests.protocol.talk import JSON, MODERN, Client, exchange, modern_headers, modern_request, request, status_of
 
 Connect = Callable[..., Awaitable[Client]]
@@ -179,7 +178,7 @@ async def test_a_body_that_never_comes_is_408(gateway: Server, backend: Scripted
     """H11: the wait is the gateway's, not the test's."""
     public = PublicHandler(AddressReader(()), Origins(None, (), ()))
     public.sites = {"": replace(gateway.services[""].site, body_timeout=0.05)}
-    port = await listen(public, "127.0.0.1", 0, wide())
+    port = await listen(public)
     head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"
     try:
         assert status_of(await exchange(port.number, head)) == 408

@@ -9,13 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
-from gateway.http_server.accepting import listen
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
 from gateway.process.server import Server
 from gateway.web.exchange import raw_refusal
 from tests.fault.scripted import ScriptedBackend
-from tests.protocol.bounds import wide
+from tests.protocol.bounds import listen
 from tests.protocol.conftest import Start
 from tests.protocol.talk import all_said, exchange, status_of
 from tests.waiting import PATIENCE
@@ -110,7 +109,7 @@ class Splitting(Broken):
 
 @pytest.mark.parametrize("handler", [Broken(), Splitting()], ids=["raises", "a header that would be two"])
 async def test_a_handler_that_breaks_is_500_that_says_nothing_and_the_end(handler: Broken) -> None:
-    port = await listen(handler, "127.0.0.1", 0, wide())
+    port = await listen(handler)
     try:
         with capture_logs():
             raw = await exchange(port.number, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -131,7 +130,7 @@ class Remembering(Broken):
 
 async def test_the_caller_of_a_request_is_not_the_one_of_the_request_before_it() -> None:
     """A proxy in front sends the requests of many on one connection, and what they do not take is counted for each."""
-    port = await listen(Remembering(), "127.0.0.1", 0, wide())
+    port = await listen(Remembering())
     try:
         raw = await all_said(port.number, b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.0\r\n\r\n")
     finally:
@@ -140,9 +139,9 @@ async def test_the_caller_of_a_request_is_not_the_one_of_the_request_before_it()
 
 
 async def test_a_port_that_is_taken_is_told() -> None:
-    port = await listen(Broken(), "127.0.0.1", 0, wide())
+    port = await listen(Broken())
     with pytest.raises(OSError, match="address already in use"):
-        await listen(Broken(), "127.0.0.1", port.number, wide())
+        await listen(Broken(), port.number)
     await port.close()
-    again = await listen(Broken(), "127.0.0.1", port.number, wide())
+    again = await listen(Broken(), port.number)
     await again.close()

@@ -15,7 +15,6 @@ import yaml
 from aiohttp import ClientSession, TCPConnector
 
 from gateway.config.source import load_settings
-from gateway.http_server.accepting import listen
 from gateway.networks import AddressReader
 from gateway.process.server import Server
 from gateway.web.public import Origins, PublicHandler
@@ -26,7 +25,7 @@ from tests.http_servers import gateway_of, served
 from tests.kustomize import render
 from tests.nginx import Nginx, connections_to
 from tests.protocol import smuggled
-from tests.protocol.bounds import wide
+from tests.protocol.bounds import listen
 from tests.protocol.talk import Client, exchange, modern_headers, modern_request, status_of
 from tests.protocol.watched import Watched
 from tests.unit.test_deploy import BASE
@@ -166,7 +165,7 @@ async def test_a_body_that_nginx_waits_for_in_vain_is_the_gateways_408(
     """H11: where nginx passes bodies on as they come, the gateway's patience counts."""
     public = PublicHandler(AddressReader(()), Origins(None, (), ()))
     public.sites = {"": replace(gateway.services[""].site, body_timeout=0.1)}
-    port = await listen(public, "127.0.0.1", 0, wide())
+    port = await listen(public)
     try:
         async with Nginx([port.number], "proxy_request_buffering off;") as nginx:
             raw = await exchange(nginx.port, HEAD % 99 + b"{")

@@ -7,13 +7,12 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.errors import GatewayError
-from gateway.http_server.accepting import listen
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response, StreamedResponse
 from gateway.web.exchange import raw_refusal
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import result
-from tests.protocol.bounds import wide
+from tests.protocol.bounds import listen
 from tests.protocol.talk import status_of
 from tests.protocol.test_slow_clients import CALL, MIB, Slow, asked, by_hand_front, client, holding
 
@@ -52,7 +51,7 @@ class Streaming:
 @asynccontextmanager
 async def talking() -> AsyncIterator[tuple[Streaming, Slow]]:
     handler = Streaming()
-    port = await listen(handler, "127.0.0.1", 0, wide())
+    port = await listen(handler)
     try:
         async with client(port.number) as slow:
             yield handler, slow

@@ -51,8 +51,6 @@ def written() -> Iterator[Written]:
                 )
             elif isinstance(function, ast.Attribute) and function.attr in WRAPPERS:
                 level = WRAPPERS[function.attr]
-            elif isinstance(function, ast.Attribute) and function.attr == "write_info":
-                level = "info"
             elif isinstance(function, ast.Name) and function.id == "method" and module.endswith("telemetry.logs"):
                 level = "warning"
             if level and (event := event_of(node.args[0])) is not None:

@@ -64,15 +64,3 @@ async def test_a_name_that_the_operator_gave_may_lead_anywhere_at_its_own_port_a
 
 async def test_a_name_that_nobody_has_said_anything_about_is_resolved_as_ever(backend: ScriptedBackend) -> None:
     assert await status(f"http://localhost:{backend.port}/", Reach(refuses)) == 404
-
-
-async def test_the_repr_of_a_pool_says_where_it_connects_to_and_shows_no_path(backend: ScriptedBackend) -> None:
-    outbound = Outbound(connections=7)
-    assert repr(outbound) == "<Outbound to nothing yet, at most 7 connections>"
-    for number in range(4):
-        await outbound.request(
-            "GET", f"http://localhost:{backend.port}/{number}?token=t0k3n", b"", {}, timeout=5, max_bytes=1000
-        )
-    assert repr(outbound) == f"<Outbound to localhost:{backend.port}, at most 7 connections>"
-    await outbound.close()
-    assert repr(outbound) == f"<Outbound to localhost:{backend.port}, closed>"
