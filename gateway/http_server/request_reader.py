@@ -36,6 +36,7 @@ _LENGTH: Final[str] = istr("Content-Length")  # looked up in half the time of a 
 _HOST: Final[str] = istr("Host")
 _PROTOCOL: Final = re.compile(rb"HTTP/[0-9]\.[0-9]\r\n")
 _USUAL_NAMES: Final = 512  # bytes of all names of a head, up to which they are remembered
+_USUAL_HEAD, _USUAL_HEADERS = 2048, 32  # bytes and headers of a head up to which its connection remembers it
 _LINE_OF_LENGTH: Final = b"\r\ncontent-l"
 _CHUNKED: Final = -1
 
@@ -46,8 +47,8 @@ class RequestReader:
     fill little memory; ``half`` is the beginning of an incomplete head."""
 
     __slots__ = (
-        "_begin", "_connection", "_end", "_expects_head", "_head", "_left", "_line", "_names", "_parser", "_skips",
-        "_tail", "_unfinished", "_values", "half", "request",
+        "_after", "_before", "_begin", "_connection", "_end", "_expects_head", "_head", "_headers", "_left", "_line",
+        "_names", "_parser", "_skips", "_tail", "_unfinished", "_values", "half", "request",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +67,8 @@ class RequestReader:
         self._tail = b""  # the last bytes of a chunked body, in which its end may begin
         self._unfinished = 0  # bytes of a chunked body since its last part
         self._skips = False
+        self._headers: CIMultiDict[str] | None = None  # of the last request, if its head may come again
+        self._before = self._after = b""  # that head before the digits of its Content-Length, and behind them
         self.half = b""
         self.request: HttpRequest | None = None  # the request whose body is not whole yet
 
@@ -78,6 +81,8 @@ class RequestReader:
         """Read the next bytes to the end of a request, and return those behind it. Raise :class:`MalformedHttp`."""
         try:
             if self.request is None:
+                if self._headers is not None and self._reads_again(data, self._headers):
+                    return b""
                 data = self._read_head(data)
             if data and self.request is not None and self.request.fault is None:
                 data = self._read_chunks(data) if self._left == _CHUNKED else self._read_counted(data)
@@ -119,6 +124,7 @@ class RequestReader:
         if is_alone := behind > 0:  # is a body of that length behind it? Then the parser gets both at once
             at = data.find(b"ength: %d\r\n" % behind, 0, end)
             is_alone = at > 0 and data[at - len(_LINE_OF_LENGTH) : at].lower() == _LINE_OF_LENGTH
+            self._before, self._after = data[: at + 7], data[data.find(b"\r", at) : end]
         try:
             self._parser.feed_data(data if is_alone or not behind else data[:end])
         except httptools.HttpParserUpgrade:
@@ -126,7 +132,24 @@ class RequestReader:
             is_alone = False
         if self._expects_head:  # it ends elsewhere for the parser
             raise MalformedHttp(_NO_HTTP)
+        self._headers = self._headers if is_alone and end <= _USUAL_HEAD else None
         return b"" if is_alone else data[end:]
+
+    def _reads_again(self, data: bytes, headers: CIMultiDict[str]) -> bool:
+        """Read a whole request whose head is the last one but for the length of its body, as clients repeat them: the
+        parser has judged it. Return False for another one, of which nothing is read."""
+        body = data[data.find(_END) + len(_END) :]
+        if self.half or not data.startswith(b"%b%d%b" % (self._before, len(body), self._after)):
+            return False
+        if headers[_LENGTH] != (length := str(len(body))):
+            headers = headers.copy()
+            headers[_LENGTH] = length
+        request = HttpRequest(self._connection, *self._line, headers, keep_alive=True)
+        self._begin(request)
+        request.feed(body)
+        if request.end():
+            self._end()
+        return True
 
     def _read_counted(self, data: bytes) -> bytes:
         left = self._left
@@ -175,8 +198,9 @@ class RequestReader:
         if parser.should_upgrade():
             request.keep_alive = request.keep_alive and request.method != "CONNECT"
             self._skips = length is not None or "Transfer-Encoding" in headers
+        self._headers = headers if request.keep_alive and len(names) <= _USUAL_HEADERS else None
         if not is_plain or version != "1.1":
-            request.fault = framing_fault(request)
+            request.fault, self._headers = framing_fault(request), None
         self._begin(request)
 
     def on_body(self, part: bytes) -> None:

@@ -42,12 +42,8 @@ class Response:
         """Send the whole response, to HEAD the head alone (RFC 9110 §9.3.2). Raise :class:`ValueError`, and send
         nothing, where a header would break the head."""
         body = self.body
-        lines = []
-        if body:
-            lines.append(_CONTENT_TYPE if self.content_type is JSON else f"Content-Type: {self.content_type}\r\n")
-        if self.status not in _WITHOUT_LENGTH:
-            lines.append(f"Content-Length: {len(body)}\r\n")
-        head = _head(request, self.status, lines, self.headers)
+        length = "" if self.status in _WITHOUT_LENGTH else f"Content-Length: {len(body)}\r\n"
+        head = _head(request, self.status, self.content_type if body else "", length, self.headers)
         write = request.connection.transport.write
         if not body or request.method == "HEAD":
             write(head)
@@ -98,12 +94,10 @@ class StreamedResponse:
         async with self.open() as parts:
             request.is_stream = True
             is_chunked = request.version != HTTP10
-            lines = [f"Content-Type: {self.content_type}\r\n"]
-            if is_chunked:
-                lines.append("Transfer-Encoding: chunked\r\n")
-            else:
+            if not is_chunked:
                 request.keep_alive = False  # the end of the connection is that of the stream
-            connection.transport.write(_head(request, self.status, lines, self.headers))
+            framing = "Transfer-Encoding: chunked\r\n" if is_chunked else ""
+            connection.transport.write(_head(request, self.status, self.content_type, framing, self.headers))
             await connection.drain()
             async for part in parts:
                 connection.transport.write(b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
@@ -113,35 +107,35 @@ class StreamedResponse:
                 await connection.drain()
 
 
-def _head(request: HttpRequest, status: int, lines: list[str], headers: Mapping[str, str]) -> bytes:
-    """Return the head of the response to a request, which has begun then. Raise :class:`ValueError`."""
+def _head(request: HttpRequest, status: int, content_type: str, lines: str, headers: Mapping[str, str]) -> bytes:
+    """Return the head of the response to a request, which has begun then. ``lines`` say how its body ends. Raise
+    :class:`ValueError`."""
     if request.connection.is_draining:
         request.keep_alive = False
     for name, value in headers.items():
         if not value.isprintable() and _FORBIDDEN.search(value):  # the former is ten times as fast
             raise ValueError(f"the header {name} has a character that would break the head")
-        lines.append(f"{name}: {value}\r\n")
+        lines += f"{name}: {value}\r\n"
     if "Cache-Control" not in headers:
-        lines.append(_NO_STORE)
+        lines += _NO_STORE
     if not request.keep_alive:
-        lines.append("Connection: close\r\n")
+        lines += "Connection: close\r\n"
     elif request.version == HTTP10:
-        lines.append("Connection: keep-alive\r\n")
-    lines.append("\r\n")
+        lines += "Connection: keep-alive\r\n"
     request.response_begun = True
-    return (_status_lines(status, int(time.time())) + "".join(lines)).encode()
+    return f"{_first_lines(status, content_type, int(time.time()))}{lines}\r\n".encode()
 
 
 @lru_cache(64)
-def _status_lines(status: int, now: int) -> str:
+def _first_lines(status: int, content_type: str, now: int) -> str:
     """Return the status line and the constant headers, of which Date is right for a second."""
     head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{_lines(COMMON_HEADERS)}"
-    return f"{head}Date: {formatdate(now, usegmt=True)}\r\n"
+    content = f"Content-Type: {content_type}\r\n" if content_type else ""
+    return f"{head}Date: {formatdate(now, usegmt=True)}\r\n{content}"
 
 
 def _lines(headers: Mapping[str, str]) -> str:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
-_CONTENT_TYPE: Final = f"Content-Type: {JSON}\r\n"
 _NO_STORE: Final = _lines(NO_STORE)

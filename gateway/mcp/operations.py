@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cachetools import LRUCache
+from cachetools import FIFOCache
 from msgspec import Struct
 
 from gateway import __version__, jsonrpc
@@ -114,7 +114,7 @@ class Operations:
     max_response: int
     epoch: int = field(init=False)
     """The epoch of ``subscriptions`` for callers that this service admits; set again at the swap."""
-    _in_place: LRUCache[tuple[str, str], Catalog | None] = field(init=False, default_factory=lambda: LRUCache(_KEPT))
+    _in_place: FIFOCache[tuple[str, str], Catalog | None] = field(init=False, default_factory=lambda: FIFOCache(_KEPT))
 
     def __post_init__(self) -> None:
         self.epoch = self.subscriptions.epoch

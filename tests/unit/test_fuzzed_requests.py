@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.fuzz.http import differences, h11s, ours
+from typing import cast
+
+from gateway.http_server.request import ClientConnection, HttpRequest
+from gateway.http_server.request_reader import RequestReader
+from tests.fuzz.http import NoConnection, differences, h11s, ours
 
 
 def test_our_reader_and_h11_see_the_same_requests_and_bodies_but_for_what_is_known() -> None:
@@ -18,3 +22,27 @@ def test_both_read_a_sound_request_behind_another() -> None:
     assert seen == h11s(parts)
     assert seen.whole == [(b"POST", b"/a", b"12345"), (b"GET", b"/b", b"")]
     assert not seen.refuses
+
+
+def test_a_head_that_comes_again_has_the_length_of_its_own_body() -> None:
+    begun: list[HttpRequest] = []
+    reader = RequestReader(cast(ClientConnection, NoConnection()), begun.append, lambda: None)
+    for body in (b"1", b"2", b"1234567890", b"3"):
+        head = f"POST /a HTTP/1.1\r\nHost: a\r\ncontent-length: {len(body)}\r\nX: %d\r\n\r\n"
+        assert reader.feed(head.encode() + body) == b""
+    assert [(request.headers["Content-Length"], request.take()) for request in begun] == [
+        ("1", b"1"), ("1", b"2"), ("10", b"1234567890"), ("1", b"3"),
+    ]  # fmt: skip
+    assert all(request.is_whole and request.headers["X"] == "%d" for request in begun)
+
+
+def test_a_head_that_differs_in_one_byte_is_read_anew() -> None:
+    parts = [
+        b"POST /%b HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nX: %b\r\n\r\n1" % end
+        for end in ((b"a", b"a"), (b"b", b"a"), (b"b", b"b"))
+    ]
+    seen = ours(parts)
+    assert seen == h11s(parts)
+    assert [target for _, target, _ in seen.whole] == [b"/a", b"/b", b"/b"]
+    refused = ours([parts[0], parts[0].replace(b"X: a", b"X\x00 a")])
+    assert (len(refused.whole), refused.refuses) == (1, True)
