@@ -56,9 +56,11 @@ class ModernRevision:
     discover_ttl: int = 300_000
 
 
-REVISIONS: Final = {  # the newest first
+REVISIONS: Final = {
     revision.version: revision
-    for revision in (ModernRevision("2026-07-28", ToolProjector(), BLOCKS_2025_06, WHOLE, TITLED),)
+    for revision in (  # the newest first
+        ModernRevision("2026-07-28", ToolProjector(), BLOCKS_2025_06, WHOLE, TITLED),
+    )
 }
 VERSIONS: Final = tuple(REVISIONS)
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
