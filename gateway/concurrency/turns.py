@@ -68,10 +68,7 @@ class Deadline:
         self.due: float | None = None
 
     def expire_in(self, seconds: float) -> None:
-        self.expire_at(self._loop.time() + seconds)
-
-    def expire_at(self, due: float) -> None:
-        self.due = due
+        due = self.due = self._loop.time() + seconds
         if self._timer_at > due:
             self._start_timer(due)
 

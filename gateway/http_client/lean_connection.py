@@ -100,7 +100,7 @@ class LeanConnection(asyncio.Protocol):
         self._max_bytes, self._timeout = max_bytes, timeout
         self._status = self._size = self._received = self._head_size = self._interim = 0
         self._is_sent, self._is_complete = not self.idle_since, False
-        self._deadline.expire_at(deadline)
+        self._deadline.expire_in(deadline - self._loop.time())
         if self._is_sent:
             self._transport.write(request)
         else:

@@ -14,9 +14,8 @@ async def test_a_warm_call_and_a_warm_list_go_through_no_more_files_than_their_t
 async def test_the_count_begins_with_the_first_byte_and_ends_with_the_last() -> None:
     for count in (await counted()).values():
         assert count.begun[0] == ("http_server/connection.py", "Connection.get_buffer")
-        assert count.begun[-4:] == [
+        assert count.begun[-3:] == [
             ("http_server/connection.py", "Connection._finish"),
             ("http_server/connection.py", "Connection._next"),
             ("concurrency/turns.py", "Deadline.expire_in"),
-            ("concurrency/turns.py", "Deadline.expire_at"),
         ]
