@@ -68,3 +68,5 @@ def read_yaml(text: str, origin: str) -> Any:
         raise NotYaml(f"{origin}: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         raise NotYaml(f"{origin}: {error}") from None
+    except (AttributeError, LookupError):  # of PyYAML, for !!timestamp x and !!bool x
+        raise NotYaml(f"{origin}: a value is not what its tag (!!name) says") from None

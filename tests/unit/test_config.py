@@ -165,6 +165,8 @@ def test_the_required_knob_is_asked_for() -> None:
         ("null: x\n", "key null is not a text"),
         ("? [a]\n: b\n", "key of several values is not a text"),
         ("a: !!python/object/apply:os.system [id]\n", "gateway.yaml:1:4: tags (!name) are not supported"),
+        ("a: !!bool x\n", "gateway.yaml: a value is not what its tag (!!name) says"),
+        ("a: !!timestamp x\n", "gateway.yaml: a value is not what its tag (!!name) says"),
         ("a: [1\n", "gateway.yaml:2:1: "),
         ("a: b: c\n", "gateway.yaml:1:5: mapping values are not allowed here"),
         ("--- {}\n--- {}\n", "another document"),
