@@ -52,6 +52,7 @@ _PROFILED: Final = 4
 _KNOWN_PER_SECOND: Final = 2500
 _DECIDING: Final = frozenset(lane for row in TARGETS for lane in row.lanes)
 """Lanes of a target run twice as long, and in more rounds."""
+_FIRST_SECOND: Final = (lanes.BURST, lanes.BURST_DIRECT)
 _STEADY: Final = 10
 """Seconds of :data:`tests.bench.lanes.STEADY`."""
 _WARM_UPS: Final = 15
@@ -75,7 +76,9 @@ class Plan:
     def seconds(self, lane: str) -> int:
         if self.quick:
             return 1
-        return _STEADY if lane in lanes.STEADY else 2 if lane in _DECIDING else 1
+        if lane in lanes.STEADY:
+            return _STEADY
+        return 2 if lane in _DECIDING and lane not in _FIRST_SECOND else 1
 
 
 def plan(arguments: Sequence[str]) -> Plan:
