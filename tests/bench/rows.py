@@ -106,7 +106,7 @@ TARGETS: Final = (
     rate("tools/call / FastMCP's best mode, requests/s", lanes.GATEWAY, lanes.FASTMCP, Target(15, stretch=18), True),
     rate("tools/call / FastMCP's newest mode, requests/s", lanes.GATEWAY, lanes.NEWEST, Target(16, stretch=21)),
     rate("tools/call / Python SDK + httpx2, requests/s", lanes.GATEWAY, lanes.SDK, Target(11, stretch=18)),
-    cpu("TypeScript SDK 2's server / tools/call, CPU", lanes.TYPESCRIPT, lanes.GATEWAY, Target(5, stretch=7), True),
+    cpu("TypeScript SDK 2's server / tools/call, CPU", lanes.TYPESCRIPT, lanes.GATEWAY, Target(1.7, stretch=2.5), True),
     rate("tools/list of 20 / static, requests/s", lanes.LISTED, lanes.STATIC, Target(0.6, stretch=0.9), True),
     _added("added to 20 ms at 50 connections, p50", lambda f: f.p50, Target(at_most=1.2, stretch=0.8)),
     _added("added to 20 ms at 50 connections, p99", lambda f: f.p99, Target(at_most=9, stretch=4)),
