@@ -124,7 +124,6 @@ class RequestReader:
         if is_alone := behind > 0:  # is a body of that length behind it? Then the parser gets both at once
             at = data.find(b"ength: %d\r\n" % behind, 0, end)
             is_alone = at > 0 and data[at - len(_LINE_OF_LENGTH) : at].lower() == _LINE_OF_LENGTH
-            self._before, self._after = data[: at + 7], data[data.find(b"\r", at) : end]
         try:
             self._parser.feed_data(data if is_alone or not behind else data[:end])
         except httptools.HttpParserUpgrade:
@@ -133,6 +132,8 @@ class RequestReader:
         if self._expects_head:  # it ends elsewhere for the parser
             raise MalformedHttp(_NO_HTTP)
         self._headers = self._headers if is_alone and end <= _USUAL_HEAD else None
+        around = (b"", b"") if self._headers is None else (data[: at + 7], data[data.find(b"\r", at) : end])
+        self._before, self._after = around
         return b"" if is_alone else data[end:]
 
     def _reads_again(self, data: bytes, headers: CIMultiDict[str]) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from typing import cast
+
+from multidict import CIMultiDict
 
 from gateway.http_server.request import ClientConnection, HttpRequest
 from gateway.http_server.request_reader import RequestReader
@@ -46,3 +49,13 @@ def test_a_head_that_differs_in_one_byte_is_read_anew() -> None:
     assert [target for _, target, _ in seen.whole] == [b"/a", b"/b", b"/b"]
     refused = ours([parts[0], parts[0].replace(b"X: a", b"X\x00 a")])
     assert (len(refused.whole), refused.refuses) == (1, True)
+
+
+def test_a_connection_remembers_no_long_head() -> None:
+    reader = RequestReader(cast(ClientConnection, NoConnection()), lambda _: None, lambda: None)
+    head = b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nX: %b\r\n\r\n1"
+    for length, remembers in ((9, True), (8000, False), (9, True)):
+        assert reader.feed(head % (b"x" * length)) == b""
+        held = gc.get_referents(reader)
+        assert any(isinstance(one, CIMultiDict) for one in held) is remembers
+        assert max(len(one) for one in held if isinstance(one, bytes)) < 100
