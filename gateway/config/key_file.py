@@ -32,7 +32,7 @@ def new_entry(name: str, sha256: str, scopes: Iterable[str], expires: datetime |
         return ApiKey(name=name, sha256=sha256, scopes=tuple(scopes), expires=expires)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise KeyFileError(f"{first['loc'][0]}: {first['msg'].lower()}") from None
+        raise KeyFileError(f"{first['loc'][0]}: {first['msg']}") from None
 
 
 def read_keys(file: Path) -> tuple[ApiKey, ...]:
@@ -113,7 +113,7 @@ def _parsed(file: Path, text: str) -> tuple[ApiKey, ...]:
         first = error.errors(include_url=False, include_input=False)[0]
         where = f": entry {int(first['loc'][0]) + 1}" if first["loc"] else ""
         knob = "".join(f".{part}" for part in first["loc"][1:]).lstrip(".")
-        raise KeyFileError(f"{file}{where}{f', {knob}' if knob else ''}: {first['msg'].lower()}") from None
+        raise KeyFileError(f"{file}{where}{f', {knob}' if knob else ''}: {first['msg']}") from None
     for name, number in Counter(key.name for key in keys).items():
         if number > MOST_OF_NAME:
             raise KeyFileError(f"{file}: {name} has {number} keys, at most {MOST_OF_NAME}: revoke one first")
