@@ -18,7 +18,7 @@ from gateway import jsonrpc
 from gateway.auth.authenticator import NO_TOKEN
 from gateway.auth.presets import preset_of
 from gateway.errors import InsufficientScope, Unauthorized
-from gateway.model import SHARED, Caller, Catalog, Demand, Principal, Tool, View
+from gateway.model import SHARED, Caller, Catalog, Demand, Principal, ServiceInfo, Tool, View
 from gateway.settings.auth import SCOPE, Auth
 from gateway.text import excerpt
 
@@ -49,7 +49,7 @@ class Access:
         prefixes = {preset_of(issuer).scope_prefix_of(issuer, resource) for issuer in settings.issuers}
         self._prefixes = prefixes or {""}
         self._per_caller = per_caller
-        self._visible_catalogs: LRUCache[tuple[str, frozenset[Demand]], Catalog] = LRUCache(_MAX_CATALOGS)
+        self._visible_catalogs: LRUCache[tuple[str, ServiceInfo, frozenset[Demand]], Catalog] = LRUCache(_MAX_CATALOGS)
 
     @property
     def supported_scopes(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class Access:
         if met == catalog.demands:
             return catalog
         # Many callers meet the same demands, so they share one catalog.
-        key = (catalog.digest, met)
+        key = (catalog.digest, catalog.service, met)
         visible = self._visible_catalogs.get(key)
         if visible is None:
             tools = tuple(tool for tool in catalog.tools if tool.demand in met)

@@ -179,8 +179,7 @@ class Authenticator:
 
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:
         RECORD.get().note_refused_token("expired" if error.expired else "invalid_token")
-        message = EXPIRED if error.expired else BAD_TOKEN
-        return Unauthorized(message, error="invalid_token")
+        return Unauthorized(EXPIRED if error.expired else BAD_TOKEN, error="invalid_token")
 
     def _malformed(self, message: str) -> MalformedAuthorization:
         RECORD.get().note_refused_token("malformed")

@@ -200,7 +200,7 @@ def _told(policy: IssuerPolicy, claims: Mapping[str, Any]) -> tuple[tuple[str, s
         room = MAX_TOLD
         for name in names:
             value = member_at(claims, name.split("."))
-            parts = [header_text(part, ",") for part in value] if isinstance(value, list) else [header_text(value)]
+            parts = [header_text(part, ",") for part in (value if isinstance(value, list) else [value])]
             text = ",".join(parts)
             if all(parts) and 0 < len(text) <= room:
                 told[name], room = text, room - len(text)

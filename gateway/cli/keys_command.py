@@ -32,11 +32,11 @@ def add(name: str, scopes: str, expires: str | None, only_prints: bool, file: Pa
     """Make a key for NAME, and print it once. The file gets its SHA-256. A name may have two keys, for rotation."""
     key = new_key()
     try:
-        until = None if expires is None else datetime.now(UTC).replace(microsecond=0) + _lifetime(expires)
+        until = None if expires is None else _end(expires)
         entry = new_entry(name, digest_of(key), scopes.replace(",", " ").split(), until)
         if not only_prints:
             add_key(file, entry)
-    except (KeyFileError, OSError, OverflowError, ValueError) as error:
+    except (KeyFileError, OSError, ValueError) as error:
         fail(UNUSABLE, str(error))
     if only_prints:
         click.echo(entry_text(entry), nl=False)
@@ -73,13 +73,13 @@ def _usable(act: Any, *arguments: Any) -> Any:
         fail(UNUSABLE, str(error))
 
 
-def _lifetime(text: str) -> timedelta:
+def _end(lifetime: str) -> datetime:
     try:
-        if (seconds := parse_duration(text)) > 0:
-            return timedelta(seconds=seconds)
-    except ValueError:
+        if (seconds := parse_duration(lifetime)) > 0:
+            return datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
         pass
-    raise ValueError(f"--expires {text}: must be a time such as 90d or 12h")
+    raise ValueError(f"--expires {lifetime}: must be a time such as 90d or 12h")
 
 
 def _until(key: ApiKey) -> str:

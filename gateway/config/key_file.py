@@ -32,7 +32,7 @@ def new_entry(name: str, sha256: str, scopes: Iterable[str], expires: datetime |
         return ApiKey(name=name, sha256=sha256, scopes=tuple(scopes), expires=expires)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise KeyFileError(f"{first['loc'][0]}: {first['msg'].lower()}") from None
+        raise KeyFileError(f"{first['loc'][0]}: {first['msg']}") from None
 
 
 def read_keys(file: Path) -> tuple[ApiKey, ...]:
@@ -86,18 +86,25 @@ def entry_text(key: ApiKey) -> str:
 
 
 def _replace(file: Path, before: str | None, changed: str) -> None:
-    if (_text(file) if file.exists() else None) != before:
-        raise KeyFileError(f"{file}: another program changed it meanwhile: run this again")
-    replace_file(file, changed)
+    lock = file.with_name(f".{file.name}.lock")
+    try:
+        lock.touch(exist_ok=False)
+    except FileExistsError:
+        raise KeyFileError(f"{file}: another program writes it: run this again; if none does, delete {lock}") from None
+    try:
+        if (_text(file) if file.exists() else None) != before:
+            raise KeyFileError(f"{file}: another program changed it meanwhile: run this again")
+        replace_file(file, changed)
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def _text(file: Path) -> str:
     try:
         return read_text(file, str(file), _MAX_MIB)
     except UnresolvedReference as error:
-        is_absent = isinstance(error.__context__, FileNotFoundError)
-        hint = f"; `keys add NAME --file {file}` writes it" if is_absent else ""
-        raise KeyFileError(f"{error}{hint}") from None
+        absent = isinstance(error.__context__, FileNotFoundError)
+        raise KeyFileError(f"{error}; `keys add NAME --file {file}` writes it" if absent else str(error)) from None
 
 
 @lru_cache(8)  # each of a dozen services and groups reads the same file, before the first of them knows of a change
@@ -113,7 +120,7 @@ def _parsed(file: Path, text: str) -> tuple[ApiKey, ...]:
         first = error.errors(include_url=False, include_input=False)[0]
         where = f": entry {int(first['loc'][0]) + 1}" if first["loc"] else ""
         knob = "".join(f".{part}" for part in first["loc"][1:]).lstrip(".")
-        raise KeyFileError(f"{file}{where}{f', {knob}' if knob else ''}: {first['msg'].lower()}") from None
+        raise KeyFileError(f"{file}{where}{f', {knob}' if knob else ''}: {first['msg']}") from None
     for name, number in Counter(key.name for key in keys).items():
         if number > MOST_OF_NAME:
             raise KeyFileError(f"{file}: {name} has {number} keys, at most {MOST_OF_NAME}: revoke one first")

@@ -67,11 +67,9 @@ def _faults_of(knob: str) -> Iterator[None]:
 
 
 def _read_digests(settings: ResourceSettings) -> dict[str, bytes]:
-    """Return the digests of the files that are read once. Another service makes another group, so its files count."""
-    files = [*config.files_of_resource(settings)]
-    for one in settings.services if not isinstance(settings, ServiceSettings) else ():
-        files += ((f"{one.name}.{knob}", file) for knob, file in config.files_of_resource(one))
-    digests = {knob: digest_of(file) for knob, file in files if not knob.endswith(LISTED)}
+    """Return the digests of the files that are read once."""
+    files = config.files_of_resource(settings)
+    digests = {knob: digest_of(file) for knob, file in files if knob != LISTED}
     return {knob: digest for knob, digest in digests.items() if digest}
 
 

@@ -225,10 +225,11 @@ class Server:
                 before = self.resources.get(settings.mount)
                 try:
                     files = await ServiceFiles.read(settings)
-                    if before is None or not before.is_made_of(settings, files):
+                    known = {**self.resources, **built}
+                    if before is None or not before.is_made_of(settings, files, known):
                         path = Mount(held=self.held) if before is None else before.mount
                         context = BuildContext(files, self._store, self._secrets, path, before)
-                        built[settings.mount] = await make_resource(settings, context, {**self.resources, **built})
+                        built[settings.mount] = await make_resource(settings, context, known)
                         undo.push_async_callback(built[settings.mount].close)
                 except ConfigError as error:
                     faults += error.faults

@@ -77,12 +77,11 @@ def resource_status(one: Resource) -> dict[str, Any]:
             *with_runbook("McpGatewayBreakerOpen", describe_problems([breaker.problem, breaker.problem_of_tool])),
             *problems,
         ]
-    known_catalog = None if of_service is None else catalog
     return {
         "name": one.name,
         "path": f"{one.settings.mount}/mcp",
         "tools": None if catalog is None else len(catalog.tools),
-        "quarantined": None if known_catalog is None else len(known_catalog.quarantined),
+        "quarantined": None if of_service is None or catalog is None else len(catalog.quarantined),
         "listing_age": None if of_service is None or catalog is None else round(of_service.discovery.age(), 1),
         "callers_at_limit": one.mount.concurrency.full,
         "problems": problems,

@@ -56,6 +56,10 @@ class Group(Resource):
         self._changed = asyncio.Event()
         self._views: set[View] = set()
 
+    def is_made_of(self, settings: ResourceSettings, files: ServiceFiles, known: Mapping[str, Resource]) -> bool:
+        is_current = all(known.get(one.settings.mount) is one for one in self.services.values())
+        return is_current and super().is_made_of(settings, files, known)
+
     def start(self) -> None:
         if isinstance(self._before, Group):
             self.discovery.take_over(self._before.discovery)

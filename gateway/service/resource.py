@@ -6,7 +6,7 @@ It never changes: for other settings, a reload builds another one. Building send
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -99,8 +99,8 @@ class Resource:
         principal = verified.principal
         return Caller(view=self.access.view_of(principal), principal=principal)
 
-    def is_made_of(self, settings: ResourceSettings, files: ServiceFiles) -> bool:
-        """Return whether a resource built of these would be equal to this one."""
+    def is_made_of(self, settings: ResourceSettings, files: ServiceFiles, known: Mapping[str, Resource]) -> bool:
+        """Return whether a resource built of these, and of services in ``known`` by mount, would equal this one."""
         return self.settings == settings and self.files == files
 
     def is_used_by(self, other: Resource) -> bool:

@@ -119,8 +119,10 @@ def _lines(process: dict[str, Any], verbose: bool) -> Iterator[tuple[bool, str]]
     for part in (*process["services"], process):
         name = f"{who}{part['name']}: " if part.get("name") else who
         if part.get("tools") is not None:
-            counts = f"{part['tools']} tools, {part['quarantined']} methods quarantined"
-            yield False, f"{name}{counts}, listed {part['listing_age']:.0f} s ago"
+            counts = f"{part['tools']} tools"
+            if (age := part["listing_age"]) is not None:  # a group has no listing of its own
+                counts += f", {part['quarantined']} methods quarantined, listed {age:.0f} s ago"
+            yield False, name + counts
         for one in part["problems"]:
             again = f"; next try {one['next_try']}" if one["next_try"] else ""
             known = one.get("diagnosis")

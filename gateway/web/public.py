@@ -132,7 +132,7 @@ class PublicHandler:
         response: Response | StreamedResponse | None
         try:
             response = self._document(exchange.request) or self._guard(exchange, site)
-            if response is None and exchange.request.method != "POST":
+            if response is None and exchange.request.method in ("GET", "HEAD"):
                 response = await self._page(exchange, site)
             if response is None:
                 if site is None:

@@ -54,6 +54,13 @@ async def test_every_surface_tells_the_service_who_calls_and_shows_no_token() ->
         assert {*it.shown("add")} == {None}
 
 
+async def test_one_group_that_is_no_list_is_told_as_a_list_of_one_is() -> None:
+    async with told() as it:
+        for groups in ("a,b", ["a,b"], ["a", "b"]):
+            assert (await it.of("ann", groups=groups).call("rest", "add", TWO_AND_THREE)).status == 200
+        assert [sent[GROUPS] for sent in about(it)] == ["a%2Cb", "a%2Cb", "a,b"]
+
+
 async def test_a_claim_that_is_missing_or_is_no_text_leaves_the_header_out() -> None:
     async with told() as it:
         for claims in ({}, {"email": None, "groups": {}}, {"email": {"a": 1}, "groups": [["x"]]}, {"groups": []}):

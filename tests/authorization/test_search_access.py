@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.authorization.stand import Bearer, challenge_of, stand
+from tests.authorization.stand import Bearer, bearer_of, challenge_of, stand, subject_of
+from tests.fault.behaviours import Exchange, result
+from tests.fault.methods import ADD, ECHO, openrpc
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.talk import Answer
 
@@ -37,6 +39,23 @@ async def test_what_a_caller_may_not_call_is_not_found(surface: str) -> None:
         unable = await found(it.of("bob", "other"), surface)
         assert "add" not in unable
         assert "echo" in unable
+
+
+class TitledByCaller:
+    """Lists the same methods to all, each time under a title that names the caller."""
+
+    async def play(self, exchange: Exchange) -> None:
+        document = openrpc([ADD, ECHO])
+        document["info"]["title"] = f"Books of {subject_of(bearer_of(exchange.request) or '')}"
+        await result(document).play(exchange)
+
+
+async def test_the_title_of_a_listing_that_is_one_callers_own_is_told_to_no_other() -> None:
+    async with stand(*KNOBS) as it:
+        it.listings.broken = TitledByCaller()
+        for subject in ("ann", "bob"):
+            listed = await it.of(subject, "other").list(MODERN)
+            assert f"Books of {subject}" in str(listed.result["tools"])
 
 
 @pytest.mark.parametrize("surface", SURFACES)

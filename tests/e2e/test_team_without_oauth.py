@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from gateway.auth.api_keys import digest_of, new_key
+from gateway.config.key_file import KeyFileError, add_key, new_entry, read_keys
 from gateway.config.strict_yaml import read_yaml
 from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, Ran, run, settings
@@ -72,7 +75,7 @@ async def test_a_gateway_reads_the_file_again_when_a_key_comes_or_goes(backend: 
         assert await status_of(url, bob) == 200
         write(file, text_of(file) + "- {name: bad}\n")
         refused = await program.logged("configuration refused, the old one stays")
-        assert "entry 2, sha256: field required" in refused["faults"][0]
+        assert "entry 2, sha256: Field required" in refused["faults"][0]
         assert await status_of(url, bob) == 200
     assert not any("jmg_" in line for line in program.lines)
 
@@ -100,8 +103,9 @@ async def test_a_third_key_of_a_name_and_what_is_no_value_are_refused_and_nothin
     before = text_of(file)
     for words, said in {
         ("add", "ann"): "ann has 3 keys, at most 2: revoke one first",
-        ("add", "b c"): "name: string should match pattern",
+        ("add", "b c"): "name: String should match pattern '^[A-Za-z0-9]",
         ("add", "bob", "--expires", "soon"): "--expires soon: must be a time such as 90d or 12h",
+        ("add", "bob", "--expires", "3000000d"): "--expires 3000000d: must be a time such as 90d or 12h",
         ("add", "bob", "--scopes", 'a"b'): "is not a scope",
         ("revoke", "eve"): "has no key of eve",
     }.items():
@@ -111,6 +115,24 @@ async def test_a_third_key_of_a_name_and_what_is_no_value_are_refused_and_nothin
     one = read_yaml(before, "")[0]["sha256"][:8]
     assert (await keys(file, "revoke", "ann", "--key", one)).code == 0
     assert [entry["sha256"][:8] != one for entry in read_yaml(text_of(file), "")] == [True]
+
+
+def test_a_file_is_changed_by_one_program_at_a_time_and_no_key_is_lost(file: Path) -> None:
+    def added(name: str) -> str:
+        try:
+            add_key(file, new_entry(name, digest_of(new_key()), (), None))
+        except KeyFileError as error:
+            return str(error)
+        return name
+
+    for _ in range(5):
+        file.unlink(missing_ok=True)
+        with ThreadPoolExecutor(4) as at_once:
+            answers = [*at_once.map(added, ("a", "b", "c", "d"))]
+        assert {key.name for key in read_keys(file)} == {answer for answer in answers if " " not in answer}
+    lock = file.with_name(f".{file.name}.lock")
+    lock.touch()  # as a program that was killed leaves it
+    assert f"if none does, delete {lock}" in added("ann")
 
 
 CLIENTS = {

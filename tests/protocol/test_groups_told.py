@@ -64,6 +64,8 @@ async def test_the_admin_port_knows_a_group() -> None:
         assert 'mcp_gateway_tool_calls_total{gen_ai_tool_name="crm.add",outcome="ok",service="all"}' in metrics
         assert 'mcp_gateway_slots{service="all"}' not in metrics
         assert "all" in await admin(it, "/")
+        assert (await admin(it, "/readyz")).startswith("ok\n")
+        assert "all: 2 tools\n" in await admin(it, "/readyz?verbose")
 
 
 async def test_the_log_and_the_audit_say_by_which_address_a_call_came_and_whose_tool_it_is(tmp_path: Path) -> None:

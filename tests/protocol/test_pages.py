@@ -232,6 +232,12 @@ async def test_the_page_that_leads_to_services_counts_as_a_listing_of_each() -> 
         assert [(await one.client.get("/mcp/tools/list")).status for one in (both.crm, both.shop)] == [200, 429]
 
 
+async def test_what_belongs_to_no_service_is_read_alone() -> None:
+    async with several(page="public") as both:
+        tried = [await both.root.send(method, "/") for method in ("DELETE", "PUT", "POST", "OPTIONS")]
+        assert {answer.status for answer in tried} == {404}
+
+
 async def test_without_pages_several_services_have_none() -> None:
     async with several() as both:  # public_url is set
         assert [(await one.get("/")).status for one in (both.root, both.crm.client)] == [404, 404]

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import weakref
+from contextlib import suppress
+from functools import partial
 from itertools import count
+from pathlib import Path
 
 from aiohttp import ClientSession
 
 from gateway.discovery.refreshing import LARGE
 from gateway.http_client.session import Outbound
+from gateway.service.group import Group
 from tests.fault.behaviours import Hang, result
 from tests.fault.methods import ADD, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
+from tests.protocol.grouped import grouped
 from tests.protocol.talk import JSON, MODERN, Client, modern_headers, modern_request
 from tests.protocol.test_streams_alone import retired
 from tests.protocol.test_swapping import OTHER, calling
@@ -149,3 +155,30 @@ async def test_a_stream_of_somebody_let_in_before_who_may_call_changed_ends_as_i
         writer.close()
     assert b"notifications/subscriptions/acknowledged" in answer
     assert b'"resultType":"complete"' in answer
+
+
+def _is_over(task: asyncio.Task[None], pipe: Path, file: Path) -> bool:
+    """Return whether a task is over. Where anything reads a pipe, write a file, and then end the read."""
+    with suppress(OSError):
+        writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        file.write_text("after")
+        os.close(writer)
+    return task.done()
+
+
+async def test_no_group_keeps_a_service_whose_file_changed_after_it_was_read(tmp_path: Path) -> None:
+    """A reload reads the files of crm, then those of shop, from a pipe here. The file of crm changes in between."""
+    own, pipe = tmp_path / "own.yaml", tmp_path / "pipe"
+    own.write_text("before")
+    os.mkfifo(pipe)
+    knobs = (f"services.crm.auth.keys.file={own}", f"services.shop.auth.keys.file={pipe}")
+    async with grouped() as it:
+        for _ in range(2):  # the second one is for the change
+            reload = asyncio.create_task(it.reload(*knobs))
+            await until(partial(_is_over, reload, pipe, own))
+            await reload
+        group = it.gateway.resources["/all"]
+        assert isinstance(group, Group)
+        assert group.services["crm"] is it.gateway.resources["/crm"]
+        called = await it.client().call(MODERN, "crm.add", {"a": 2, "b": 3})
+        assert called.result["structuredContent"] == {"sum": 5}
