@@ -177,8 +177,9 @@ class SocketLink:
             await self._give(outgoing.body)
             return await waiter.reply
         except BaseException:
-            if self._is_in_order:
-                self.retire(at_once=True)  # its answer would be taken for that of the next
+            if outgoing.form.in_order:  # its answer would be taken for that of the next
+                self._is_in_order = False
+                self.retire()
             raise
         finally:
             del self.waiters[key]

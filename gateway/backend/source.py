@@ -113,7 +113,7 @@ class BackendSource:
             if is_other is not answer.late and not answer.ended:
                 continue
             again, complains = await self._call_once(method, params, form)
-            if not complains:
+            if not complains and not again.away:  # of no answer nothing is learned
                 self.form = replace(form, in_order=self.form.in_order)
                 log.info("form of messages learned", **asdict(self.form))
                 return again

@@ -162,10 +162,10 @@ def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> tu
         return Structure.BY_POSITION if by_position else Structure.BY_NAME, True
     if is_bare and not by_position:
         return Structure.UNKNOWN, True  # one argument, a list or an object: the caller chooses
-    has_order = method.input_schema is None
+    has_order = method.input_schema is None and method.is_complete
     guess = Structure.BY_POSITION if by_position or (policy.by_position and has_order) else Structure.BY_NAME
     # Without an order, nothing but names can be tried.
-    return guess, is_one or not (has_order and method.is_complete and method.parameters)
+    return guess, is_one or not (has_order and method.parameters)
 
 
 def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:

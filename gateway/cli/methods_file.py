@@ -80,7 +80,7 @@ def _entry(method: Method, *, by_position: bool) -> tuple[dict[str, Any], list[s
     if not method.description:
         missing.append("description: what it does, for a model to choose by")
     structure = method.structure
-    has_order = method.parameters is not None and method.input_schema is None
+    has_order = method.parameters is not None and method.input_schema is None and method.is_complete
     if structure is Structure.UNKNOWN and by_position and has_order:
         structure = Structure.BY_POSITION
     if structure in _WRITTEN or (structure is Structure.BY_NAME and method.parameters is None):

@@ -87,7 +87,10 @@ def parse_listing(document: dict[str, Any]) -> Listing:
 def _method(entry: dict[str, Any], document: dict[str, Any], has_notifications: bool) -> Method:
     summary = text_of(entry.get("summary"))
     declared = (_resolve_references(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict))
-    structure = entry.get("paramStructure")
+    structure, parameters = entry.get("paramStructure"), tuple(map(_parameter, declared))
+    if structure == Structure.BY_NAME and all(parameter.name for parameter in parameters):
+        first = {parameter.name: parameter for parameter in reversed(parameters)}  # another of its name says nothing
+        parameters = tuple(parameter for parameter in parameters if first[parameter.name] is parameter)
     result = _resolve_references(entry["result"], document) if "result" in entry else None
     tags = (_resolve_references(tag, document).get("name") for tag in list_of(entry.get("tags")))
     names = [tag for tag in tags if isinstance(tag, str)]
@@ -95,7 +98,7 @@ def _method(entry: dict[str, Any], document: dict[str, Any], has_notifications: 
         entry["name"],
         title=summary if len(summary) <= _TITLE_LENGTH and text_of(entry.get("description")) else "",
         description="\n\n".join(_paragraphs(entry, document)),
-        parameters=tuple(map(_parameter, declared)),
+        parameters=parameters,
         structure=Structure(structure) if structure in _STRUCTURES else Structure.UNKNOWN,
         result=schema_of(result["schema"]) if result and "schema" in result else None,
         notification=result is None and has_notifications,

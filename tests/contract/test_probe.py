@@ -13,13 +13,15 @@ from pytest_aiohttp.plugin import AiohttpServer
 
 from gateway.backend.http import HttpTransport
 from gateway.backend.request_parts import RequestParts
-from gateway.backend.source import BackendSource
+from gateway.backend.source import PLAIN, BackendSource
 from gateway.http_client.response import Answer
 from gateway.http_client.session import Outbound
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import DIALECTS, PATIENCE, ListingReader, probe_dialects
 from gateway.model import Caller, Listing
 from gateway.settings.backend import Backend, ListingSettings
+from tests.fault.behaviours import InTurn, Raw, error
+from tests.fault.scripted import ScriptedBackend
 
 ALL: Final = [
     "GET /api/mcp/tools/list",
@@ -254,3 +256,15 @@ def test_what_is_probed_is_what_the_dialects_say() -> None:
         "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "introspection", "kodi", "mopidy", "help", "ovsdb",
         "plain",
     ]  # fmt: skip
+
+
+async def test_no_form_is_learned_of_a_question_that_nobody_answers() -> None:
+    refuses, ends = error(-32600, "Invalid Request"), Raw(b"")
+    async with ScriptedBackend() as backend:
+        transport = HttpTransport(Outbound(), backend.url)
+        listing = ListingSettings(timeout=10)
+        source = BackendSource(transport, backend.url, RequestParts(), listing=listing, max_bytes=2**20)
+        backend.on("rpc.discover", InTurn([refuses, refuses, ends, ends, refuses]))
+        answer = await source.call_method("rpc.discover")
+        await transport.close()
+    assert (answer.error, source.form) == ("Invalid Request", PLAIN)

@@ -179,6 +179,21 @@ async def test_without_ids_a_late_answer_is_never_that_to_the_next(opened: Calla
     await transport.close()
 
 
+async def test_a_question_that_times_out_ends_no_call_of_others(opened: Callable[..., Any]) -> None:
+    stand = await opened(Listed("newline"))
+    transport = transport_to(stand.url)
+    stand.act = Act.WAIT
+    call = asyncio.create_task(ask(transport, "c1"))
+    await stand.got(1)
+    with pytest.raises(DeadlinePassed):
+        await ask(transport, "q1", IN_ORDER, timeout=0.1)
+    stand.release.set()
+    assert json.loads((await call).body)["result"] == ["c1"]
+    assert json.loads((await ask(transport, "c2")).body)["result"] == ["c2"]
+    assert stand.listener.connections == 2
+    await transport.close()
+
+
 async def test_by_id_an_answer_without_one_belongs_to_nobody(opened: Callable[..., Any]) -> None:
     stand = await opened(Unnamed())
     transport = transport_to(stand.url)

@@ -17,7 +17,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.documents import inline_documents
 from gateway.listing.openrpc import parse_listing
 from gateway.listing.static import Static
-from gateway.model import Catalog
+from gateway.model import Catalog, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, ListingSettings, Params
 
@@ -62,6 +62,24 @@ def test_many_and_long_ones_are_bounded() -> None:
     errors = [{"code": number, "message": "x" * 5000} for number in range(1000)]
     examples = [{"params": [{"name": "a", "value": "x" * 5000}], "result": {"value": "y" * 5000}}] * 1000
     assert len(described(errors=errors, examples=examples).encode()) < 6000
+
+
+@pytest.mark.parametrize(
+    ("structure", "names", "sent"),
+    [
+        ("by-name", ["b", "a"], Structure.BY_NAME),
+        ("by-position", ["b", "b_1", "a"], Structure.BY_POSITION),
+        ("either", ["b", "b_1", "a"], Structure.BY_POSITION),
+        (None, ["b", "b_1", "a"], Structure.BY_POSITION),
+    ],
+)
+def test_a_name_that_stands_twice_is_one_argument_only_where_arguments_go_by_name(
+    structure: str | None, names: list[str], sent: Structure
+) -> None:
+    entry = {"name": "m", "paramStructure": structure, "params": [{"name": "b"}, {"name": "b"}, {"name": "a"}]}
+    (method,) = parse_listing({"openrpc": "1.2.6", "methods": [entry]}).methods
+    assert [parameter.name for parameter in method.parameters or ()] == names
+    assert method.structure is sent
 
 
 # --- documents ----------------------------------------------------------------------------------------------
