@@ -8,7 +8,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.catalog.curation import WORD, lacks_description, moves_value, placed
 from gateway.model import Catalog, NameStyle, Tool
-from gateway.settings import CatalogSettings
+from gateway.settings.catalog import CatalogSettings, SearchAbove
 from gateway.text import excerpt, printable
 
 MAX_TOKENS: Final = 20_000
@@ -23,7 +23,8 @@ def advise(catalog: Catalog, settings: CatalogSettings, service: str) -> list[di
     ``service`` is the name of its settings, "" at the top level."""
     style, found = NameStyle(settings.names), list[tuple[int, str, list[Tool], list[str]]]()
     said = Counter(_words(tool.description) for tool in catalog.tools)
-    if (tokens := tokens_of(catalog, style)) > MAX_TOKENS and not settings.search:
+    tokens, search = tokens_of(catalog, style), settings.search
+    if tokens > MAX_TOKENS and (not search or (isinstance(search, SearchAbove) and tokens <= search.above)):
         why = (
             f"the list takes {tokens:,} tokens of a model's context; let it search, or leave out what it does not need"
         )
@@ -42,7 +43,7 @@ def advise(catalog: Catalog, settings: CatalogSettings, service: str) -> list[di
 def tokens_of(catalog: Catalog, style: NameStyle) -> int:
     """Return about how many tokens the list of a catalog takes: a quarter of its characters."""
     shown = [[tool.name_for(style), tool.description, tool.schemas_for(style)[0]] for tool in catalog.tools]
-    return len(jsonrpc.encode(shown)) // 4
+    return len(jsonrpc.encode(shown).decode()) // 4
 
 
 def _words(text: str) -> str:

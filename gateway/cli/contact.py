@@ -66,6 +66,8 @@ async def _work(service: Resource, work: Work, token: str | None) -> Any:
     except GatewayError as error:
         await _diagnose(service, caller, error.__cause__)
         reason = error.__cause__.message if isinstance(error.__cause__, GatewayError) else error.message
+        if isinstance(error, CatalogUnavailable) and not isinstance(service, Service):  # a group knows why
+            reason = service.discovery.problem.cause or reason
         code = NO_LISTING if isinstance(error, CatalogUnavailable) else FAILED
         needs_token = token is None and isinstance(error, Unauthorized)
         raise ContactFailed(code, (reason,), NEEDS_TOKEN if needs_token else None) from error

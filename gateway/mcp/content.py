@@ -20,12 +20,13 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from gateway import jsonrpc
-from gateway.errors import BadBackendAnswer
+from gateway.errors import BadBackendAnswer, ResultMismatch
 from gateway.jsonrpc import Raw
 from gateway.jsonrpc.bounds import value_cost
 from gateway.model import NO_RESULT, NameStyle, Outcome, ResultFit, Tool
 from gateway.settings.custom import parse_path
 from gateway.telemetry.record import RECORD
+from gateway.text import truncate
 
 _NOTHING_TEXT: Final = "Done. This method returns nothing."
 _MAX_BLOCKS: Final = 1000  # each is checked and copied
@@ -110,8 +111,10 @@ _NAMED: Final = 3
 
 async def fit_result(outcome: Outcome, fit: ResultFit) -> Outcome:
     """Return an outcome with the part of its value that models are shown; what is cut is JSON, as :data:`Raw`."""
-    value = outcome.value
-    if outcome.fault is not None or outcome.input_request is not None or value is NO_RESULT:
+    value, fault = outcome.value, outcome.fault
+    if isinstance(fault, ResultMismatch) and fit.most is not None:
+        fault.message = truncate(fault.message, fit.most)  # it quotes the result
+    if fault is not None or outcome.input_request is not None or value is NO_RESULT:
         return outcome
     if type(value) is Raw and not (fit.select or fit.fields) and len(value) <= (fit.most or 0):
         return outcome

@@ -41,7 +41,7 @@ from gateway.mcp.operations import CAPABILITIES, META_MISSING, PLAIN, TITLED, WH
 from gateway.mcp.running import CallNotices, stream_progress
 from gateway.mcp.sessions import Session, Sessions
 from gateway.model import CallExtras, JsonObject
-from gateway.telemetry.record import RECORD, client_name
+from gateway.telemetry.record import CANCELLED, RECORD, client_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +227,7 @@ class Legacy:
             with self.running.preparing(session, request.id) as cancelled:  # the first listing may be slow
                 call = await self._prepare(context, name, arguments)
             if cancelled.is_set():  # a cancelled request gets no response
+                RECORD.get().note_outcome(CANCELLED)
                 return McpReply(202)
         elicitor = self._elicitor(context, call)
         wants_stream = (elicitor is not None or token is not None) and context.mcp_request.accepts_stream

@@ -20,7 +20,7 @@ from gateway.mcp.messages import Events
 from gateway.model import Caller
 from gateway.store import Store
 from gateway.telemetry.logs import to_gateway_error
-from gateway.telemetry.record import RECORD, count_late_exchanges
+from gateway.telemetry.record import CANCELLED, RECORD, count_late_exchanges
 from gateway.units import format_duration
 
 Result = TypeVar("Result")
@@ -70,7 +70,9 @@ class RunningCalls:
             memory.end()
             if record.ended:
                 count_late_exchanges(record)
-            if not task.cancelled():
+            if task.cancelled():
+                record.note_outcome(CANCELLED)
+            else:
                 task.exception()  # read it, or asyncio logs it as never retrieved
 
         task.add_done_callback(forget)

@@ -139,10 +139,10 @@ class Record(Struct, eq=False):
         self.outcome, self.is_plain = self.outcome or outcome, False
 
     def note_error(self, error: GatewayError) -> None:
-        """Note the error of the response. With ``backend.errors: passed`` its code is the service's own."""
+        """Note the error of the response. With ``backend.errors: passed`` its code is the service's own, unless 0."""
         self.outcome, self.is_plain = self.outcome or error.slug, False
         passed = error.service_error if isinstance(error, ToolFault) else None
-        self.code = passed.code if passed else error.code
+        self.code = (passed and passed.code) or error.code
 
     def keep_exchange(self) -> None:
         """Keep the last exchange, because another one ended."""

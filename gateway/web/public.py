@@ -34,6 +34,7 @@ from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import JSON, Response, StreamedResponse
 from gateway.networks import AddressReader
 from gateway.telemetry import record as records
+from gateway.telemetry.cells import CANCELLING
 from gateway.telemetry.logs import RequestLine, to_gateway_error
 from gateway.telemetry.record import RECORD, Record
 from gateway.telemetry.trace_context import PARENT, trace_of_http
@@ -244,7 +245,7 @@ def _end(exchange: Exchange, error: BaseException | None) -> None:
         left = isinstance(error, ConnectionError | asyncio.CancelledError)
         record.note_outcome(records.CLIENT_CLOSED if left else InternalError.slug)
     records.end(record)
-    if record.outcome and not record.sent_at and record.surface in _CALLED and record.outcome != records.CLIENT_CLOSED:
+    if record.outcome and not record.sent_at and record.surface in _CALLED and record.outcome not in CANCELLING:
         REFUSED.append(record.line())
 
 

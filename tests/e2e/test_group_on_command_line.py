@@ -45,6 +45,16 @@ async def test_check_names_what_the_group_lacks(two: Two) -> None:
     assert "the tools of shop are missing" in ran.out
 
 
+async def test_check_says_why_each_service_lacks_its_tools_where_all_do(two: Two) -> None:
+    for service in (two.crm, two.shop):
+        service.on("rpc.discover", Body(status=500, content_type=None))
+    ran = await two.run("check", "--service", "all")
+    assert ran.code == 3
+    assert "crm: " in ran.err
+    assert "shop: " in ran.err
+    assert ran.err.count("500") >= 2
+
+
 async def test_tools_and_call_take_the_name_of_a_group(two: Two) -> None:
     listed = await two.run("tools", "--service", "all", "--json")
     assert [tool["name"] for tool in json.loads(listed.out)["tools"]] == ["crm_greet", "shop_order"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from structlog.testing import capture_logs
 
 from gateway.process.server import Server
 from tests.each import each
@@ -89,6 +90,21 @@ async def test_a_stream_of_progress_ends_without_a_response_when_its_call_is_can
         await cancel(client, session, 7)
         assert await watched.over() == "abandoned"
         assert {message["method"] for message in await stream.rest()} == {"notifications/progress"}
+
+
+@pytest.mark.parametrize("params", [ADD, WITH_PROGRESS], ids=["plain", "stream"])
+async def test_a_cancelled_call_is_logged_as_cancelled(
+    client: Client, watched: Watched, params: dict[str, Any]
+) -> None:
+    session = await client.initialize()
+    with capture_logs() as logs:
+        message = request("tools/call", params, 7)
+        call = asyncio.create_task(client.mcp(message, legacy_headers(LATEST, session)))
+        await watched.begun()
+        await cancel(client, session, 7)
+        await ended(call)
+    lines = [(line["method"], line["outcome"], line["attempts"]) for line in logs if line["event"] == "request"]
+    assert ("tools/call", "cancelled", 1) in lines
 
 
 async def test_cancelled_reaches_no_call_of_another_session(client: Client, watched: Watched) -> None:

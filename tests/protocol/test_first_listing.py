@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import ClientSession
+from structlog.testing import capture_logs
 
 from gateway.process.server import Server
 from gateway.web import rest
@@ -72,13 +73,16 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_the_first_listing_is_
     headers = legacy_headers(LEGACY[0], await client.initialize())
     add = {"name": "add", "arguments": {"a": 2, "b": 3}}
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "mine"}}
-    async with asyncio.timeout(PATIENCE):
-        call, other = (
-            asyncio.create_task(client.mcp(request("tools/call", add, id), headers)) for id in ("mine", "other")
-        )
-        for _ in range(20):  # so that one comes after the call, whichever connection is read first
-            assert (await client.mcp(cancel, headers)).status == 202
-        backend.release.set()
-        answers = await asyncio.gather(call, other)
+    with capture_logs() as logs:
+        async with asyncio.timeout(PATIENCE):
+            call, other = (
+                asyncio.create_task(client.mcp(request("tools/call", add, id), headers)) for id in ("mine", "other")
+            )
+            for _ in range(20):  # so that one comes after the call, whichever connection is read first
+                assert (await client.mcp(cancel, headers)).status == 202
+            backend.release.set()
+            answers = await asyncio.gather(call, other)
     assert [(answer.status, answer.body == b"") for answer in answers] == [(202, True), (200, False)]
     assert backend.calls("add") == 1
+    outcomes = {line["outcome"] for line in logs if line["event"] == "request" and line["method"] == "tools/call"}
+    assert outcomes == {"cancelled", "ok"}

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.catalog.advice import MAX_TEXT, advise
+from gateway.catalog.advice import MAX_TEXT, advise, tokens_of
 from gateway.catalog.build import Builder
 from gateway.config.source import load_settings
-from gateway.model import Catalog, Listing, Method, Parameter, Structure
+from gateway.model import Catalog, Listing, Method, NameStyle, Parameter, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params, ServiceSettings
 from tests.each import each
@@ -78,6 +78,15 @@ async def test_a_list_too_large_for_a_context_is_searched(tmp_path: Path) -> Non
     assert rows[0]["tools"] == []
     assert loaded(tmp_path, rows[0]["yaml"]).catalog.search is True
     assert [row for row in await advice(methods, search=True) if "tokens" in row["why"]] == []
+    assert [row for row in await advice(methods) if "tokens" in row["why"]] == []  # above 20,000, as by default
+    assert "tokens" in (await advice(methods, search={"above": 100_000}))[0]["why"]
+
+
+async def test_tokens_are_counted_by_characters_as_search_above_counts_them() -> None:
+    latin, cyrillic = [method("a", "x" * 1000)], [method("a", "\u0436" * 1000)]
+    sizes = {tokens_of(await built(one, CatalogSettings()), NameStyle.LLM) for one in (latin, cyrillic)}
+    assert len(sizes) == 1
+    assert 250 < sizes.pop() < 300
 
 
 async def test_the_worst_is_said_first() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway import jsonrpc
-from gateway.errors import UnknownTool
+from gateway.errors import BackendError, ServiceError, UnknownTool
 from gateway.jsonrpc import BadMessage
 from gateway.mcp.messages import MAX_BATCH, answers_to
 from gateway.telemetry.record import RECORD
@@ -47,6 +47,13 @@ async def test_what_is_left_is_counted_to_the_byte_and_an_error_takes_nothing_of
             return failed
         return await echo(item)
 
+    async def passed(_: Any) -> bytes:
+        error = BackendError("no")
+        error.service_error = ServiceError(0, "no")
+        RECORD.get().note_error(error)
+        return failed
+
+    assert await answers_to([REQUEST], passed, 1) == b"[%b]" % failed  # also where the service's own code is 0
     items = [
         REQUEST | {"id": id, "method": "m" * count} for id, count in ((1, 60), (2, 21), ("late", 0), (3, 20), (4, 0))
     ]

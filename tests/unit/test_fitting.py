@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import jsonrpc
-from gateway.errors import BackendError
+from gateway.errors import BackendError, ResultMismatch
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.jsonrpc import Raw
 from gateway.mcp.content import BLOCKS_2025_06, ToolProjector, call_meta, call_result, fit_result
@@ -222,3 +222,14 @@ async def test_without_memory_for_its_parts_a_result_is_cut_as_a_text() -> None:
         RECORD.reset(token)
     assert kept.startswith("[0,1,2")
     assert more.endswith("more characters")
+
+
+async def test_the_quote_of_a_result_that_breaks_its_schema_is_no_longer_than_a_result() -> None:
+    fit, fault = ResultFit(most=2048), ResultMismatch("The call ran; it breaks its schema\n\n" + "x" * 60_000)
+    outcome = await fit_result(Outcome(tool_with(fit), fault=fault), fit)
+    (block,) = call_result(outcome, *MODERN)["content"]
+    assert block["text"].startswith("The call ran; it breaks its schema\n\nxxx")
+    assert len(block["text"].encode()) <= 2048
+    other = BackendError("y" * 4096)  # what the service says of a failure is short
+    assert (await fit_result(Outcome(tool_with(fit), fault=other), fit)).fault is other
+    assert other.message == "y" * 4096
