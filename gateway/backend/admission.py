@@ -21,6 +21,8 @@ the queue."""
 
 SHORT: Final = 2.0
 """Seconds for a question of a listing that timed out last time, while others wait."""
+_AGAIN_TIMEOUT: Final = 8.0
+"""Seconds for a question that is asked again beside an earlier one, which bounds how many are under way at a time."""
 _LEAST_TIMEOUT: Final = 0.001
 _MOST_LATE: Final = 10_000
 _record: Final = RECORD.get
@@ -155,7 +157,7 @@ class ListingAdmission:
                 attempts -= ended
                 if not ended:
                     left = max(_LEAST_TIMEOUT, deadline - time.monotonic())
-                    attempts.add(asyncio.create_task(send(timeout=left)))
+                    attempts.add(asyncio.create_task(send(timeout=min(left, _AGAIN_TIMEOUT))))
             return first.result()
         finally:
             for attempt in attempts:
