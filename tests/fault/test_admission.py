@@ -66,7 +66,7 @@ async def test_time_outs_of_two_tools_and_two_callers_open_the_breaker() -> None
         for number in range(20):
             assert not way.gate.breaker.is_open
             with pytest.raises(DeadlinePassed):
-                await way.call(f"tool {number % 2}", 0.01, caller="ada" if number else "bob")
+                await way.call(f"tool {number % 2}", 0.05, caller="ada" if number else "bob")
         assert way.gate.breaker.is_open
 
 
