@@ -29,7 +29,7 @@ async def replay(python: str = sys.executable, folder: Path | None = None) -> No
         await program.said("Ctrl-C")
         await program.logged("listing refreshed")
         ours = _with_ports_of(program.output)
-        assert re.match(r"Open in a browser +http://127\.0\.0\.1:\d+/\n", program.output)
+        assert re.search(r"^Open in a browser +http://127\.0\.0\.1:\d+/$", program.output, re.MULTILINE)
         for command, shown in commands:
             printed = await output_of("sh", "-c", ours(command).replace(".venv/bin/", ""), python=python, folder=folder)
             assert printed.strip() == ours(shown).strip(), (
