@@ -124,9 +124,10 @@ class SharedListing:
             return kept
         self._heard.clear()
         token = await self._store.acquire(self._key, _LOCK_LIFE)
-        if not token and not must_ask:
-            token = await self._wait_for_lister()
-            # Where it failed, each of the others asks once: they are few, and their back-off follows.
+        if not must_ask:
+            token = token or await self._wait_for_lister()
+            # Another one may have ended just before. Where it failed, each of the others asks once: they are few, and
+            # their back-off follows.
             if (kept := await self._read_kept()) is not None:
                 await self._store.release(self._key, token)
                 return kept

@@ -29,7 +29,8 @@ def settings() -> ServiceSettings:
 
 
 class Shared(MemoryStore):
-    """Memory of several replicas in one process. One that does not ``move`` does nothing any more."""
+    """Memory of several replicas in one process. One that does not ``move`` does nothing any more. ``wanted`` is the
+    lock that was asked for last."""
 
     is_shared = True  # type: ignore[misc]
 
@@ -37,10 +38,12 @@ class Shared(MemoryStore):
         super().__init__(asyncio.get_running_loop().time)
         self.moves = asyncio.Event()
         self.moves.set()
+        self.wanted = ""
         if of is not None:
             self._locks, self._subscribers, self._documents = of._locks, of._subscribers, of._documents
 
     async def acquire(self, key: str, ttl: float, token: str = "") -> str:
+        self.wanted = key
         await self.moves.wait()
         return await super().acquire(key, ttl, token)
 
@@ -147,3 +150,16 @@ async def test_a_replica_that_builds_a_catalog_hears_that_another_one_listed_mea
     for replica in (slow, other):
         replica.listing.close()
         await replica.discovery.close()
+
+
+async def test_who_gets_the_lock_just_after_another_one_listed_takes_its_document() -> None:
+    store = Shared()
+    late_store = Shared(store)
+    first, late = Replica("first", store), Replica("late", late_store)
+    late_store.moves.clear()
+    waiting = asyncio.create_task(late.listing.fetch_listing(Caller()))  # it found no document, and wants the lock
+    await until(lambda: late_store.wanted)
+    listed = await first.listing.fetch_listing(Caller())
+    late_store.moves.set()
+    assert (await waiting).digest == listed.digest == "first"
+    assert await store.acquire(late_store.wanted, 1.0)  # it gave the lock back
