@@ -55,7 +55,7 @@ class ResendBudget:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counts: deque[list[float]] = deque(([-math.inf, 0, 0],), maxlen=round(WINDOW / _SLOT))
-        """Of each second with a call: when it began, calls, calls sent again."""
+        """Seconds with a call: when each began, calls, calls sent again."""
 
     def count(self, now: float, part: int = _CALLS) -> None:
         """Count a call, or one that is sent again."""

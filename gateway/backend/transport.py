@@ -94,7 +94,7 @@ class Transport(Protocol):
     """Send messages to one service."""
 
     has_documents: bool
-    """Whether a message may ask for a document."""
+    """Says whether a message may ask for a document."""
 
     async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
         """Send a message. ``timeout`` is in seconds, for all of it. Raises

@@ -11,8 +11,8 @@ from gateway.http_client.tls import TlsFiles
 from gateway.settings import ServiceSettings
 
 HttpClient: TypeAlias = LeanTransport | Outbound | Lanes
-"""What exchanges requests over HTTP: the second one with proxies, the third one with HTTP Digest. Their ``request`` has
-a ``timeout`` in seconds for all of it, and raises :class:`OutboundError`."""
+"""Client for HTTP: the second one with proxies, the third one with HTTP Digest. Its ``request`` has a ``timeout`` in
+seconds for all of it, and raises :class:`OutboundError`."""
 
 
 def open_client(

@@ -81,7 +81,7 @@ WIRES: Final[Mapping[str, Literal["http", "websocket", "stream"]]] = {
     "http": "http", "https": "http", "unix+http": "http", "ws": "websocket", "wss": "websocket",
     "tcp": "stream", "tls": "stream", "unix": "stream",
 }  # fmt: skip
-"""What a service is reached over, by the scheme of its URL."""
+"""Transport to a service, by the scheme of its URL."""
 _MOST_PATH: Final = 107
 """Bytes of the path of a Unix socket (unix(7))."""
 HttpUrl = Annotated[str, AfterValidator(http_url)]

@@ -190,7 +190,7 @@ EVENTS: Final = (
     Event("the backend sends more than its answers; from now on each call has a connection of its own", "warning", "",
           "Its responses cannot be told apart otherwise. Correct the service."),
     Event("the backend sends messages that belong to no call; they are dropped", "info", "", "Notifications, late "
-          "answers, answers to nobody. `mcp_gateway_backend_messages_dropped_total` counts them."),
+          "answers, answers to no question. `mcp_gateway_backend_messages_dropped_total` counts them."),
     Event("logged in at the backend", "info", "method", "By `backend.credentials.login`."),
     Event("no token for the backend", "error", "reason", "The token endpoint refuses: look at the credentials."),
     Event("the token endpoint does not answer", "warning", "reason", "It is tried again at the next call."),

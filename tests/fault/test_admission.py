@@ -193,7 +193,7 @@ async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_
 
 
 class Timed:
-    """A transport that notes how long each question may take, and which of them go on."""
+    """A transport that notes how long each question may take, and how many of them go on."""
 
     has_documents = False
 
@@ -206,7 +206,10 @@ class Timed:
         self.timeouts.append(timeout)
         self.under_way += 1
         try:
-            return await asyncio.shield(self.reply)
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self.reply)
+        except TimeoutError:
+            raise DeadlinePassed("no answer came in time") from None
         finally:
             self.under_way -= 1
 
@@ -229,6 +232,10 @@ def test_no_question_of_a_listing_outlives_its_time_or_the_first_answer(is_open:
             assert asked == (4 if is_open else 1)
             assert all(0 < timeout <= 60.0 for timeout in transport.timeouts)
             assert transport.under_way == asked
+            await clock.moves_on(30)
+            asked = len(transport.timeouts)
+            assert transport.under_way <= 9  # each holds a connection
+            assert asked >= (25 if is_open else 1)  # and it is found soon that the service is back
             transport.reply.set_result(Reply(b"{}"))
             assert (await question).body == b"{}"
             await clock.moves_on(3)
