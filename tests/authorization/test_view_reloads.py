@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.catalog import pins
-from tests.authorization.stand import CALLS, LISTS, Stand, challenge_of, names, stand
+from tests.authorization.issuer import ForgedIssuer
+from tests.authorization.stand import CALLS, LISTS, RESOURCE, Stand, challenge_of, names, settings, stand
 from tests.fault.behaviours import Body
 from tests.fault.methods import ADD, ECHO, VOID
 from tests.protocol.talk import Client
@@ -89,3 +90,14 @@ async def test_a_refresh_has_each_caller_listed_anew_when_it_comes(it: Stand) ->
     async with asyncio.timeout(PATIENCE):
         await it.backend.called("rpc.discover", asked + 1)
     await until(lambda: names(it.of("ann")), lambda names: names == ["add", "echo", "void"])
+
+
+async def test_an_issuer_that_a_reload_takes_away_opens_nothing_and_one_that_it_brings_does(it: Stand) -> None:
+    async with ForgedIssuer(RESOURCE) as other:
+        it.listings.broken = None
+        of_one, of_other = it.of("ann"), it.client(other.sign(sub="ann"))
+        for issuer, client, stranger in ((other, of_other, of_one), (it.issuer, of_one, of_other)):
+            await it.gateway.reload(settings(it.backend.url, [issuer]))
+            for surface in CALLS:
+                assert (await client.call(surface, "add", TWO_AND_THREE)).status == 200
+                assert (await stranger.call(surface, "add", TWO_AND_THREE)).status == 401

@@ -51,6 +51,14 @@ def test_a_head_that_differs_in_one_byte_is_read_anew() -> None:
     assert (len(refused.whole), refused.refuses) == (1, True)
 
 
+def test_a_head_that_comes_again_behind_half_of_another_one_is_a_part_of_that() -> None:
+    whole = b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1"
+    parts = [whole, b"GET /b HTTP/1.1\r\nX: ", whole, b"GET /c HTTP/1.1\r\nHost: a\r\n\r\n"]
+    seen = ours(parts)
+    assert seen == h11s(parts)
+    assert seen.whole == [(b"POST", b"/a", b"1"), (b"GET", b"/b", b"1"), (b"GET", b"/c", b"")]
+
+
 def test_a_connection_remembers_no_long_head() -> None:
     reader = RequestReader(cast(ClientConnection, NoConnection()), lambda _: None, lambda: None)
     head = b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nX: %b\r\n\r\n1"
