@@ -17,6 +17,9 @@ import trustme
 
 HOST = "127.0.0.1"
 
+# A day that stays: pages show it, and tests compare them with what was said.
+EXPIRED = datetime(2026, 1, 31, tzinfo=UTC)
+
 
 class Authority:
     """An authority; its certificate (PEM) is in ``file``, and all else that it makes in the same ``directory``."""
@@ -52,7 +55,7 @@ class Authority:
         return self._written(self._issue("gateway.example.com"))
 
     def _issue(self, *names: str, expired: bool = False) -> trustme.LeafCert:
-        end = datetime.now(UTC) + timedelta(days=-1 if expired else 1)
+        end = EXPIRED if expired else datetime.now(UTC) + timedelta(days=1)
         return self._authority.issue_cert(*names or (HOST,), not_before=end - timedelta(days=30), not_after=end)
 
     def _written(self, leaf: trustme.LeafCert) -> Path:
