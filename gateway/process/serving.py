@@ -114,6 +114,7 @@ class Reloads:
         return await over
 
     async def _watch(self) -> None:
+        files = self._files()
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_INTERVAL):
@@ -123,11 +124,11 @@ class Reloads:
                 notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
                 waiting, self._waiting = self._waiting, []
                 await self._reload()
+                files = self._files()
                 for one in waiting:
                     if not one.done():
                         one.set_result(self._server.configuration["refused"])
                 notify("READY=1")
-            files = self._files()
             for file in await asyncio.to_thread(self._watcher.changed, files):
                 self._handle_change(file, files[file])
             gone = {file: self._gone.get(file) or _warn(file, files[file]) for file in self._watcher.gone()}
