@@ -22,7 +22,7 @@ from gateway.telemetry.record import RECORD
 from gateway.text import masked_url
 
 _LARGE: Final = 256 * 1024
-"""Bytes of an exchange from which its arguments are given up once they are serialized."""
+"""Bytes of an exchange from which the values of its arguments are serialized before the call is sent."""
 
 log = structlog.get_logger()
 
@@ -69,11 +69,11 @@ class Forwarder:
         key = binding.method if binding.endpoint is None else f"{binding.method} at {binding.endpoint}"
         attempts = Attempts(caller.key, key, timeout, self._budget, binding.repeatable)
         sending = _Sending(self._client, self._credential, caller, tool, extras, state, attempts, parts)
-        if RECORD.get().memory.size > _LARGE and not tool.input_required and self._param_structures.knows(binding):
-            sending.arguments = arguments
         shown = traces if (traces := tracing.active) is not None and traces.shows_content else None
         if shown is not None:
             shown.note_content("arguments", arguments)
+        if RECORD.get().memory.size > _LARGE and not tool.input_required:  # a request for input is bound to its values
+            _serialize_members(arguments, binding.spread_argument)
         if (auditor := audit.active) is not None and auditor.required:
             await auditor.begin(RECORD.get())
         try:
@@ -116,8 +116,6 @@ class _Sending(Struct, eq=False):
     state: RequestState | None
     attempts: Attempts
     parts: RequestParts
-    arguments: Mapping[str, Any] | None = None
-    """Large arguments that nobody needs once they are serialized."""
 
     async def send(self, params: ParamsValue) -> Any:
         """Return the service's result for these params, once it accepts the credential."""
@@ -125,11 +123,6 @@ class _Sending(Struct, eq=False):
         binding = tool.binding
         if tool.input_required and extras is not None and not isinstance(params, list):
             params = {**(params or {}), **_input_members(tool, extras, self.state)}
-        if isinstance(self.arguments, dict):
-            params = jsonrpc.encode_members(params)
-            self.arguments.clear()  # all who have them have this object
-            memory, values = RECORD.get().memory, params.values() if isinstance(params, dict) else params or ()
-            memory.shrink(memory.size - sum(value_cost(bytes(value)) for value in values))
         while True:
             try:
                 as_written = not (tool.reads_results or binding.notification)
@@ -141,6 +134,20 @@ class _Sending(Struct, eq=False):
                 if renewed is None:
                     raise
                 self.parts = renewed
+
+
+def _serialize_members(values: Any, spread: str | None = None) -> None:
+    """Replace each member of an object or array by its JSON, so that its value is freed: all who have the arguments
+    have this object. Of the argument ``spread`` the members are replaced, since they are what is sent."""
+    if not isinstance(values, dict | list):
+        return
+    memory = RECORD.get().memory
+    for key, value in values.items() if isinstance(values, dict) else enumerate(values):
+        if key == spread and isinstance(value, dict | list):
+            _serialize_members(value)
+        else:
+            raw = values[key] = jsonrpc.Raw(jsonrpc.encode(value))
+            memory.shrink(memory.size - value_cost(bytes(raw)))
 
 
 def _input_members(tool: Tool, extras: CallExtras, state: RequestState | None) -> dict[str, Any]:

@@ -94,14 +94,6 @@ def encode(value: Any, order: Literal["deterministic"] | None = None) -> bytes:
         raise ValueError(str(error)) from None
 
 
-def encode_members(value: Any) -> Any:
-    """Return an object or array whose members are serialized already, and any other value as it is. Raise as
-    :func:`encode` does."""
-    if isinstance(value, dict):
-        return {name: Raw(encode(member)) for name, member in value.items()}
-    return [Raw(encode(member)) for member in value] if isinstance(value, list) else value
-
-
 def encode_canonical(value: Any) -> bytes:
     """Return JSON with sorted members: equal values have equal bytes, for digests. Raise :class:`ValueError` for what
     JSON cannot express, or what nests deeper than :data:`MAX_SHOWN_DEPTH`."""

@@ -7,6 +7,7 @@ import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
@@ -15,7 +16,7 @@ from structlog.testing import capture_logs
 
 from gateway.process.server import Server
 from tests.authorization.stand import CALLS, MODERN, Bearer
-from tests.fault.behaviours import CLOSE, Behaviour, GzipBomb, Hang, error, result
+from tests.fault.behaviours import CLOSE, Behaviour, GzipBomb, Hang, InTurn, error, result
 from tests.fault.load import session
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -87,6 +88,41 @@ async def test_values_are_given_up_once_the_service_is_sent_them(
     assert backend.requests[-1].params == {"value": OBJECTS}
     backend.release.set()
     assert (await running).status == 200
+
+
+@pytest.mark.parametrize("surface", CALLS)
+async def test_they_are_given_up_also_where_the_structure_of_params_has_to_be_learned(
+    surface: str, backend: ScriptedBackend
+) -> None:
+    """The service takes one by position. By name it refuses, and then the other structure has the same values."""
+    backend.on("keep", InTurn((error(-32602, "Invalid params"), RELEASED)))
+    knobs = "backend.params.structure=auto", "catalog.tools.keep.annotations.readOnlyHint=true"
+    async with front(backend.url, "server.max_buffered=8MiB", *knobs) as it:
+        assert it.gateway is not None
+        running = asyncio.create_task(call(it.gateway, surface, OBJECTS))
+        await under_way(backend, 2)
+        assert it.gateway.held.bytes < 6 * len(json.dumps(OBJECTS))
+        assert [sent.params for sent in backend.requests[-2:]] == [{"value": OBJECTS}, [OBJECTS]]
+        backend.release.set()
+        assert (await running).status == 200
+
+
+@pytest.mark.parametrize("value", [OBJECTS, {"value": OBJECTS}], ids=["array", "object"])
+async def test_they_are_given_up_also_where_one_argument_is_all_params(
+    value: Any, backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    file = tmp_path / "methods.json"
+    file.write_text(json.dumps({"methods": ["keep"]}))
+    backend.on("keep", RELEASED)
+    knobs = "server.max_buffered=8MiB", "backend.listing.dialect=static", f"backend.listing.file={file}"
+    async with front(backend.url, *knobs) as it:
+        assert it.gateway is not None
+        running = asyncio.create_task(it.call("rest", "keep", {"params": value}))
+        await under_way(backend, 1)
+        assert it.gateway.held.bytes < 7 * len(json.dumps(value))  # each element of an array is one object
+        assert backend.requests[-1].params == value
+        backend.release.set()
+        assert (await running).status == 200
 
 
 ENDS: Final[dict[str, Behaviour]] = {

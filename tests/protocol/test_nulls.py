@@ -110,6 +110,8 @@ async def test_a_service_that_misses_what_was_null_is_told_so_to_the_caller(tmp_
         nulls = "filter: null was left out; it takes object; limit: null was left out; it takes integer"
         assert called.message == f"Invalid params; {nulls}"
         assert (await gateway.call(surface, "find", {"query": "x", "after": None})).message == "Invalid params"
+        large = await gateway.call(surface, "find", {"query": "x" * 100_000, "limit": None})
+        assert large.message == "Invalid params; limit: null was left out; it takes integer"
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -46,11 +46,6 @@ def test_a_megabyte_of_small_objects_counts_as_twenty_and_one_of_text_as_four() 
     assert memory_cost(b'"' + b"x" * 1_000_000 + b'"') == 4 * 1_000_002
 
 
-def test_members_that_are_serialized_already_give_the_same_json() -> None:
-    for value in ({"a": [1, {"b": "é"}], "c": None}, [1, [2], {"a": 3}], None):
-        assert jsonrpc.encode(jsonrpc.encode_members(value)) == jsonrpc.encode(value)
-
-
 def test_an_exchange_is_counted_until_the_last_who_uses_it_has_ended() -> None:
     held = HeldBytes(2**20)
     memory = ExchangeMemory(held, "")
