@@ -7,7 +7,7 @@ that can ask the client for input passes :class:`~gateway.model.CallExtras`; the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ from gateway.invocation.input_requests import InputRequests, usable_extras
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
-from gateway.schema.repair import note_nulls, repair_arguments
+from gateway.schema.repair import in_place, note_nulls, repair_arguments
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.telemetry import audit
 from gateway.telemetry.logs import to_gateway_error
@@ -59,8 +59,8 @@ class Call(Struct):
 
     Where the client named ``call_tool``, ``tool`` is the tool that its arguments name. ``arguments`` are those of
     ``tool``. ``fault`` says why it will not be made, where that is known before :meth:`execute`. ``headers`` are for
-    the response: they tell what the caller has left of its calls. ``sent`` are the arguments as they came; ``is_valid``
-    says that ``arguments`` were checked.
+    the response: they tell what the caller has left of its calls. ``sent`` are the names that came; ``is_valid`` says
+    that ``arguments`` were checked.
     """
 
     caller: Caller
@@ -70,7 +70,7 @@ class Call(Struct):
     fault: ToolFault | None
     headers: Mapping[str, str]
     _execute: Callable[[Call, bool], Coroutine[Any, Any, Outcome]]
-    sent: Mapping[str, Any]
+    sent: Collection[str]
     is_valid: bool = False
 
     def execute(self, *, answer_started: bool = False) -> Coroutine[Any, Any, Outcome]:
@@ -170,12 +170,14 @@ class Invocation:
         if builtin is not None:
             target, call_arguments = await self._target(caller, builtin, call_arguments, as_sent)
             record.tool = target.name
-        sent = call_arguments
+        sent: Collection[str] = call_arguments
         # Before anything is bound to the arguments: a consent, a request's state, a line of the audit.
         validators, take = self.validators, record.memory.take
-        is_valid = validators.compile_tool(target.digest, target.checked_schema).is_valid(sent)
-        if not (is_valid or as_sent) and (repaired := repair_arguments(target, sent, validators, take)) is not None:
-            call_arguments, is_valid = repaired[0], True
+        is_valid = validators.compile_tool(target.digest, target.checked_schema).is_valid(call_arguments)
+        repaired = None if is_valid or as_sent else repair_arguments(target, call_arguments, validators, take)
+        if repaired is not None:
+            sent = tuple(call_arguments)
+            call_arguments, is_valid = in_place(call_arguments, repaired[0]), True
             record.coerced += repaired[1]
         if state is not None and not await self.input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self.budget.spend(caller, target)

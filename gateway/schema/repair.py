@@ -68,8 +68,19 @@ def repair_arguments(
     return (repaired, len(texts)) if texts and validator.is_valid(repaired) else None
 
 
-def note_nulls(tool: Tool, sent: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """Return what to add to a service's error about nulls of ``sent`` that were left out, and what else fits there."""
+def in_place(arguments: Mapping[str, Any], repaired: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return repaired arguments in the object of those that came. The message has it until the call ends: values that
+    stay in it could not be freed before."""
+    if not isinstance(arguments, dict):
+        return repaired
+    arguments.clear()
+    arguments.update(repaired)
+    return arguments
+
+
+def note_nulls(tool: Tool, sent: Iterable[str], arguments: Mapping[str, Any]) -> str:
+    """Return what to add to a service's error about nulls that were left out, and what else fits there. ``sent`` are
+    the names of the arguments that came."""
     schema = tool.checked_schema
     properties = schema.get("properties", {})  # a part of the schema may have more
     texts = {name: expected(properties.get(name), schema) for name in sent if name not in arguments}

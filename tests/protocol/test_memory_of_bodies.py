@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -123,6 +124,39 @@ async def test_they_are_given_up_also_where_one_argument_is_all_params(
         assert backend.requests[-1].params == value
         backend.release.set()
         assert (await running).status == 200
+
+
+SCHEMA: Final = {"type": "object", "properties": {"value": {"type": "array"}, "limit": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["by its name", "by call_tool"])
+@pytest.mark.parametrize("limit", [3, None], ids=["as they came", "without a null"])
+@pytest.mark.parametrize("surface", [MODERN, "2025-11-25", "rest"])
+async def test_nobody_keeps_the_values_that_came_once_they_are_serialized(
+    surface: str, limit: int | None, named: bool, backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    file = tmp_path / "methods.json"
+    file.write_text(json.dumps({"methods": {"keep": {"input_schema": SCHEMA, "structure": "by-name"}}}))
+    backend.on("keep", RELEASED)
+    knobs = "backend.listing.dialect=static", f"backend.listing.file={file}", "catalog.search=true"
+    arguments = {"value": OBJECTS, "limit": limit}
+    tool, given = ("call_tool", {"name": "keep", "arguments": arguments}) if named else ("keep", arguments)
+    async with front(backend.url, "server.max_buffered=8MiB", *knobs) as it, session("127.0.0.1") as own:
+        assert it.gateway is not None
+        before = _values()
+        running = asyncio.create_task(Bearer(own, it.gateway.port, None).call(surface, tool, given))
+        await under_way(backend, 1)
+        assert it.gateway.held.bytes < 6 * len(json.dumps(OBJECTS))
+        assert backend.requests[-1].params["value"] == OBJECTS
+        assert _values() == before + 1, "beside ours and the service's"
+        backend.release.set()
+        assert (await running).status == 200
+
+
+def _values() -> int:
+    """How many lists like OBJECTS there are."""
+    gc.collect()
+    return sum(type(one) is list and len(one) == len(OBJECTS) and one[0] == OBJECTS[0] for one in gc.get_objects())
 
 
 ENDS: Final[dict[str, Behaviour]] = {
