@@ -44,10 +44,6 @@ class ParamStructures:
         """Remember what another replica learned, unless this one has learned it."""
         self._learned.setdefault((method, endpoint), structure)
 
-    def knows(self, binding: Binding) -> bool:
-        """Return whether a method is called with one structure only."""
-        return binding.structure_is_known or (binding.method, binding.endpoint) in self._learned
-
     def params_of(self, binding: Binding, arguments: Mapping[str, Any]) -> ParamsValue:
         """Return the params that a first attempt is sent with, for callers to see: the values of fixed arguments, which
         are hidden from them, are "…". Raises :class:`InvalidArguments`."""

@@ -27,9 +27,9 @@ _FEW: Final = 3
 _TAKES: Final = 3.0
 """Seconds that the service takes for a large call."""
 _CALM: Final = 10.0
-"""Seconds after which the memory is as it was."""
-_STAYS: Final = 1.2
-"""How many times as much it may be."""
+"""Seconds after which the memory of a flood is given back."""
+_KEPT: Final = 17.0
+"""MiB of it that may be kept (decision 50)."""
 _PATIENCE: Final = 30.0
 SHAPES: Final[dict[str, Any]] = {
     "one long text": "x" * 1_000_000,
@@ -105,7 +105,7 @@ async def _measured(
     await asyncio.sleep(_CALM)
     figures = (
         Figure("VmHWM of the gateway", most / _MIB, MEMORY, " MiB"),
-        Figure("memory 10 s later / before", it.program.memory() / before, _STAYS),
+        Figure("memory kept 10 s later", (it.program.memory() - before) / _MIB, _KEPT, " MiB"),
         Figure("other answers", sum(count for word, count in told.items() if word not in fine), 0),
         Figure("calls let in and answered, at least one", -told["right"], -1),
     )

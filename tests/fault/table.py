@@ -1,6 +1,6 @@
 """The table of ``make fault``: what was measured in each row, and which targets it misses.
 
-A target that is not met is a defect of the gateway. None is ever softened here.
+A target that is not met is a defect of the gateway. None moves but by a decision page (docs/decisions).
 """
 
 from __future__ import annotations
