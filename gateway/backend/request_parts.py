@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from gateway.backend.redaction import looks_secret, secrets_in_headers, written_forms
+from gateway.jsonrpc import Raw, elements_of
 from gateway.jsonrpc.response import ResponseError
 from gateway.settings.knobs import texts_in
 
@@ -71,8 +72,8 @@ class RequestParts(Struct, eq=False):
             given = params or {}
             params = {**given, **self.arguments}
             for name, value in self.arguments.items():
-                if isinstance(value, list) and isinstance(given.get(name), list):
-                    params[name] = [*value, *given[name]]  # a list stands before the caller's own
+                if isinstance(value, list) and (own := _elements(given.get(name))) is not None:
+                    params[name] = [*value, *own]  # a list stands before the caller's own
         if not self.params:
             return params
         return [*self.params, *(params if isinstance(params, list) else [] if params is None else [params])]
@@ -81,3 +82,10 @@ class RequestParts(Struct, eq=False):
         """Return whether an error means that the backend does not accept these parts."""
         words = f"{error.message} {error.data}" if self.refusing_errors else ""
         return any(one in words if isinstance(one, str) else one == error.code for one in self.refusing_errors)
+
+
+def _elements(value: Any) -> list[Any] | None:
+    """Return the elements of an array, which may be serialized already; None for any other value."""
+    if isinstance(value, Raw) and bytes(value).startswith(b"["):
+        return elements_of(bytes(value))
+    return value if isinstance(value, list) else None

@@ -72,8 +72,10 @@ class Forwarder:
         shown = traces if (traces := tracing.active) is not None and traces.shows_content else None
         if shown is not None:
             shown.note_content("arguments", arguments)
-        if RECORD.get().memory.size > _LARGE and not tool.input_required:  # a request for input is bound to its values
-            _serialize_members(arguments, binding.spread_argument)
+        memory = RECORD.get().memory
+        # A request for input is bound to the values.
+        if memory.size > _LARGE and not tool.input_required and isinstance(arguments, dict):
+            memory.shrink(memory.size - _serialize_members(arguments, binding.spread_argument))
         if (auditor := audit.active) is not None and auditor.required:
             await auditor.begin(RECORD.get())
         try:
@@ -136,18 +138,21 @@ class _Sending(Struct, eq=False):
                 self.parts = renewed
 
 
-def _serialize_members(values: Any, spread: str | None = None) -> None:
-    """Replace each member of an object or array by its JSON, so that its value is freed: all who have the arguments
-    have this object. Of the argument ``spread`` the members are replaced, since they are what is sent."""
-    if not isinstance(values, dict | list):
-        return
-    memory = RECORD.get().memory
+def _serialize_members(values: Any, spread: str | None) -> int:
+    """Replace each object and array in the arguments by its JSON, so that its value is freed: all who have the
+    arguments have this object. Of the argument ``spread`` the members are replaced, since they are what is sent. Return
+    how many bytes less are taken."""
+    freed = 0
     for key, value in values.items() if isinstance(values, dict) else enumerate(values):
-        if key == spread and isinstance(value, dict | list):
-            _serialize_members(value)
+        if not isinstance(value, dict | list):
+            continue
+        if key == spread:
+            freed += _serialize_members(value, None)
         else:
-            raw = values[key] = jsonrpc.Raw(jsonrpc.encode(value))
-            memory.shrink(memory.size - value_cost(bytes(raw)))
+            values[key] = jsonrpc.Raw(raw := jsonrpc.encode(value))
+            # Texts do not count: they may have come with escapes, which count less than what they stand for.
+            freed += value_cost(jsonrpc.without_texts(raw))
+    return freed
 
 
 def _input_members(tool: Tool, extras: CallExtras, state: RequestState | None) -> dict[str, Any]:

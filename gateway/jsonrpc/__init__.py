@@ -158,13 +158,18 @@ def elements_of(raw: bytes | memoryview) -> list[Raw]:
     return elements
 
 
+def without_texts(raw: bytes) -> bytes:
+    """Return JSON without its texts and names: it has one colon for each member, one opening bracket for each
+    container."""
+    return _STRINGS.sub(b"", raw)
+
+
 def decode_strictly(raw: bytes) -> Any:
     """Return the value of JSON from a client. Raise :class:`ParseError` for what is not JSON, :class:`BadMessage` for
     duplicate members, nesting beyond :data:`MAX_DEPTH` or more than :data:`MAX_CONTAINERS` objects and arrays."""
-    # Without its strings, JSON has one colon for each member and one opening bracket for each container.
     skeleton: bytes | None = None
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
-        skeleton = _STRINGS.sub(b"", raw)
+        skeleton = without_texts(raw)
         if fault := nesting_fault(skeleton, MAX_DEPTH, MAX_CONTAINERS):
             raise BadMessage(fault)
     is_small = len(raw) <= SMALL
@@ -182,7 +187,7 @@ def decode_strictly(raw: bytes) -> Any:
             return value
         if quotes == count_members(value):
             return value
-    skeleton = skeleton or _STRINGS.sub(b"", raw)
+    skeleton = skeleton or without_texts(raw)
     if skeleton.count(b":") != count_members(value):
         raise BadMessage("Duplicate member names")
     return value

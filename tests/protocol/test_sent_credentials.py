@@ -305,12 +305,19 @@ class InTurnOf:
         await result(next(self.results)).play(exchange)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["res.partner", "search_read", [[["is_company", "=", True]]], {"fields": ["name"], "limit": 1}],
+        ["ir.attachment", "create", [{"name": "plan.png", "datas": "aGk=" * 25_000}]],
+    ],
+    ids=["small", "large"],
+)
 async def test_odoo_gets_database_user_and_password_before_what_the_caller_says(
-    backend: ScriptedBackend, tmp_path: Path
+    backend: ScriptedBackend, tmp_path: Path, asked: list[Any]
 ) -> None:
     is_login = lambda request: request.params["service"] == "common"  # noqa: E731
     backend.on("call", Unless(is_login, result([{"id": 3, "name": "Azure Interior"}]), result(2)))
-    asked = ["res.partner", "search_read", [[["is_company", "=", True]]], {"fields": ["name"], "limit": 1}]
     async with front(backend.url, file=preset(tmp_path, "Odoo", backend.url, PASSWORD)) as gateway:
         assert "production" not in str(await gateway.tools())
         called = await gateway.call("modern", "call", {"args": asked})
