@@ -124,3 +124,11 @@ async def test_a_null_of_which_only_a_part_of_the_schema_knows_does_not_break_th
     async with ScriptedBackend((Rpc("find", {"query": {}}),)) as backend, front(backend.url, *knobs) as gateway:
         called = await gateway.call(surface, "find", {"limit": None})
     assert called.message == "Invalid params; limit: null was left out"
+
+
+async def test_the_request_to_try_on_the_page_has_what_was_typed(tmp_path: Path) -> None:
+    async with ScriptedBackend((), ANSWER) as backend, front(backend.url, *listing(tmp_path)) as gateway:
+        typed = {"query": "x", "limit": None}
+        found = (await gateway.post(f"{gateway.base}/page/find", {"arguments": typed})).body
+    assert found["params"] == {"query": "x"}
+    assert json.loads(found["request"]["body"])["params"]["arguments"] == typed

@@ -139,18 +139,6 @@ async def test_try_it_says_what_would_be_sent_and_sends_nothing(client: Client, 
     assert called.result["structuredContent"] == {"sum": 3}
 
 
-async def test_the_request_to_try_has_what_was_typed_also_where_a_null_is_left_out(
-    connect: Connect, backend: ScriptedBackend
-) -> None:
-    listed = ADD.listed()
-    note = {"name": "note", "schema": {"type": "string"}}
-    backend.on("rpc.discover", result(openrpc([]) | {"methods": [listed | {"params": [*listed["params"], note]}]}))
-    typed = {"a": 1, "b": 2, "note": None}
-    found = (await (await connect()).post("/page/add", {"arguments": typed})).json
-    assert found["params"] == {"a": 1, "b": 2}
-    assert json.loads(found["request"]["body"])["params"]["arguments"] == typed
-
-
 async def test_try_it_says_what_is_wrong_with_the_arguments(client: Client, backend: ScriptedBackend) -> None:
     found = (await client.post("/page/add", {"arguments": {"a": "one"}})).json
     assert list(found) == ["faults"]
