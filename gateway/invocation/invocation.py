@@ -7,7 +7,7 @@ that can ask the client for input passes :class:`~gateway.model.CallExtras`; the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -59,8 +59,8 @@ class Call(Struct):
 
     Where the client named ``call_tool``, ``tool`` is the tool that its arguments name. ``arguments`` are those of
     ``tool``. ``fault`` says why it will not be made, where that is known before :meth:`execute`. ``headers`` are for
-    the response: they tell what the caller has left of its calls. ``sent`` are the names that came; ``is_valid`` says
-    that ``arguments`` were checked.
+    the response: they tell what the caller has left of its calls. ``is_valid`` says that ``arguments`` were checked,
+    ``left_out`` which came as null and are not among them.
     """
 
     caller: Caller
@@ -70,8 +70,8 @@ class Call(Struct):
     fault: ToolFault | None
     headers: Mapping[str, str]
     _execute: Callable[[Call, bool], Coroutine[Any, Any, Outcome]]
-    sent: Collection[str]
     is_valid: bool = False
+    left_out: tuple[str, ...] = ()
 
     def execute(self, *, answer_started: bool = False) -> Coroutine[Any, Any, Outcome]:
         """Check the arguments, call the backend once, check the result. A failed call is the outcome's ``fault``.
@@ -165,18 +165,18 @@ class Invocation:
         if state is None:
             quota = await self.budget.spend(caller, tool)
             if quota.wait:
-                return Call(caller, tool, {}, extras, quota.fault, quota.headers, self._execute, {})
+                return Call(caller, tool, {}, extras, quota.fault, quota.headers, self._execute)
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
             target, call_arguments = await self._target(caller, builtin, call_arguments, as_sent)
             record.tool = target.name
-        sent: Collection[str] = call_arguments
+        left_out: tuple[str, ...] = ()
         # Before anything is bound to the arguments: a consent, a request's state, a line of the audit.
         validators, take = self.validators, record.memory.take
         is_valid = validators.compile_tool(target.digest, target.checked_schema).is_valid(call_arguments)
         repaired = None if is_valid or as_sent else repair_arguments(target, call_arguments, validators, take)
         if repaired is not None:
-            sent = tuple(call_arguments)
+            left_out = tuple(name for name in call_arguments if name not in repaired[0])
             call_arguments, is_valid = in_place(call_arguments, repaired[0]), True
             record.coerced += repaired[1]
         if state is not None and not await self.input_requests.is_first_answer(state, caller, target, call_arguments):
@@ -188,12 +188,12 @@ class Invocation:
         fault = quota.fault if quota is not None and quota.wait else None
         record.ran = fault is None
         headers = _NO_HEADERS if quota is None else quota.headers
-        return Call(caller, target, call_arguments, extras, fault, headers, self._execute, sent, is_valid)
+        return Call(caller, target, call_arguments, extras, fault, headers, self._execute, is_valid, left_out)
 
     async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the faults of a call's arguments, or the method and params that it would send, before credentials. It
         is never sent, but counts against the caller's limits. Raise as :meth:`prepare` does; :class:`ToolFault`."""
-        call = await self.prepare(caller, name, arguments)
+        call = await self.prepare(caller, name, dict(arguments))  # they stay as they came
         RECORD.get().ran = False
         if call.fault is not None:
             raise call.fault
@@ -253,7 +253,7 @@ class Invocation:
                 return Outcome(tool, value)
             except ToolFault as fault:
                 if isinstance(fault, BackendError):
-                    fault.message += note_nulls(tool, call.sent, call.arguments)
+                    fault.message += note_nulls(tool, call.left_out)
                 if isinstance(fault, ResultMismatch):  # later listings show the tool without the schema
                     await self.discovery.drop_output_schema(tool)
                 return _noted(Outcome(tool, fault=fault))

@@ -78,12 +78,11 @@ def in_place(arguments: Mapping[str, Any], repaired: Mapping[str, Any]) -> Mappi
     return arguments
 
 
-def note_nulls(tool: Tool, sent: Iterable[str], arguments: Mapping[str, Any]) -> str:
-    """Return what to add to a service's error about nulls that were left out, and what else fits there. ``sent`` are
-    the names of the arguments that came."""
+def note_nulls(tool: Tool, left_out: Iterable[str]) -> str:
+    """Return what to add to a service's error about the arguments whose null was left out, and what else fits there."""
     schema = tool.checked_schema
     properties = schema.get("properties", {})  # a part of the schema may have more
-    texts = {name: expected(properties.get(name), schema) for name in sent if name not in arguments}
+    texts = {name: expected(properties.get(name), schema) for name in left_out}
     takes = {name: f"; it takes {text}" if text else "" for name, text in texts.items()}
     return excerpt("".join(f"; {name}: null was left out{text}" for name, text in takes.items()), MAX_FAULT)
 

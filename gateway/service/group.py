@@ -144,7 +144,7 @@ class GroupInvocation(Invocation):
             return await super().prepare(caller, name, given, extras, as_sent=as_sent)
         quota = await self.budget.spend(caller)
         if quota.wait:
-            return Call(caller, found.tool, {}, extras, quota.fault, quota.headers, self._execute, {})
+            return Call(caller, found.tool, {}, extras, quota.fault, quota.headers, self._execute)
         door, own, tool = found.member.invocation, found.own.name, found.tool
         of_group = (lambda _: given(tool)) if callable(given) else given
         try:
@@ -152,7 +152,7 @@ class GroupInvocation(Invocation):
         finally:
             RECORD.get().tool = tool.name
         headers = call.headers or quota.headers
-        return Call(caller, tool, call.arguments, call.extras, call.fault, headers, partial(self._run, call), call.sent)
+        return Call(caller, tool, call.arguments, call.extras, call.fault, headers, partial(self._run, call))
 
     async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         found, _ = await self._found(caller, name, arguments, as_sent=False)

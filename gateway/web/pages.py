@@ -209,7 +209,7 @@ class ServicePage:
         arguments = body.get("arguments", {})
         if not isinstance(arguments, dict):
             raise InvalidArguments('"arguments" must be an object')
-        found = await self._invocation.preview(exchange.caller, exchange.tool, dict(arguments))  # as typed
+        found = await self._invocation.preview(exchange.caller, exchange.tool, arguments)
         if "faults" in found:
             return Response(jsonrpc.encode(found))
         tool = await self._invocation.find_tool(exchange.caller, exchange.tool, PATIENCE)

@@ -173,7 +173,7 @@ def test_many_nulls_of_one_object_are_left_out() -> None:
 def test_the_note_on_nulls_names_what_only_a_part_of_the_schema_has() -> None:
     tool = tool_with({"allOf": [{"properties": {"z": INTEGER}}]})
     assert repair_arguments(tool, {"z": None}, VALIDATORS, lambda _: True) == ({}, 0)
-    assert note_nulls(tool, {"z": None}, {}) == "; z: null was left out"
+    assert note_nulls(tool, ["z"]) == "; z: null was left out"
     of_a_keyword = tool_with({"dependentSchemas": {"properties": {"required": ["a"]}}})
     assert repair_arguments(of_a_keyword, {"properties": None}, VALIDATORS, lambda _: True) is None
 
