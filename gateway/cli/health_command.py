@@ -2,6 +2,7 @@
 
 import http.client
 import os
+from contextlib import closing
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -28,10 +29,13 @@ def ask(url: str, path: str, timeout: float = _TIMEOUT) -> tuple[int, bytes]:
     """Return status and body of ``GET path``, without any proxy. Raise :class:`NoAdminPort` where nothing answers."""
     parts = urlsplit(url if "//" in url else f"http://{url}")
     try:
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port or DEFAULT_PORT, timeout=timeout)
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.read()
+        # Closed here: a KeyboardInterrupt that falls into a finalizer is lost.
+        with closing(
+            http.client.HTTPConnection(parts.hostname or "", parts.port or DEFAULT_PORT, timeout=timeout)
+        ) as connection:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read()
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise NoAdminPort(

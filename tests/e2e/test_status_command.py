@@ -19,8 +19,10 @@ async def test_status_shows_what_a_gateway_does(backend: ScriptedBackend) -> Non
         for name, arguments in (("add", {"a": 1, "b": 2}), ("add", {"a": 1, "b": 3}), ("echo", {"value": 1})):
             await gateway.call("modern", name, arguments)
         url = f"http://127.0.0.1:{(await program.logged('gateway started'))['admin_port']}"
-        shown, as_json = await run("status", url), await run("status", url.removeprefix("http://"), "--json")
+        shown = await run("status", url, PYTHONWARNINGS="default::ResourceWarning")
+        as_json = await run("status", url.removeprefix("http://"), "--json")
     assert shown.code == as_json.code == 0, shown.err + as_json.err
+    assert shown.err == "", "its connections are closed: a KeyboardInterrupt that falls into a finalizer is lost"
     head, process, _, titles, row, *problems = shown.out.splitlines()
     assert head.startswith(f"{url}  ready  up ")
     assert head.endswith("since the start")
