@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _LOOPBACK = "127.0.0.1"
+_STEPS_OF_ACCEPTING = 3  # of the loop, until asyncio has told of a connection
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
@@ -55,8 +56,12 @@ class Listener:
 
     async def close(self) -> None:
         assert self._server is not None
-        self._server.close()
         self._closed = True
+        # asyncio loses a connection that it has accepted, but not told of, when the server closes.
+        asyncio.get_running_loop().remove_reader(self._server.sockets[0].fileno())
+        for _ in range(_STEPS_OF_ACCEPTING):
+            await asyncio.sleep(0)
+        self._server.close()
         while self._tasks:
             ending, self._tasks = self._tasks, {}
             for task in ending:

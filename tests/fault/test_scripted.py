@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import gzip
 import json
+import socket
 import zlib
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import (
     CLOSE,
     SUM,
@@ -27,7 +31,7 @@ from tests.fault.behaviours import (
 )
 from tests.fault.methods import Rpc
 from tests.fault.rows import BEHAVIOURS, LEAK, Row
-from tests.fault.scripted import ScriptedBackend
+from tests.fault.scripted import Bystander, ScriptedBackend
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -316,3 +320,17 @@ def test_the_rows_are_complete() -> None:
     assert {name[:3] for name in BEHAVIOURS} == {f"B{n:02}" for n in range(1, 17)}
     for name, row in BEHAVIOURS.items():
         assert row.hangs == name.startswith("B02"), name
+
+
+@each("steps", [*range(6)])
+async def test_a_connection_that_arrives_while_it_closes_is_closed(steps: int) -> None:
+    """One that is lost would be an unclosed socket, and fail another test."""
+    listener = Bystander()
+    await listener.open()
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=5) as client:
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await listener.close()
+        with contextlib.suppress(ConnectionResetError):  # it was not accepted yet
+            assert client.recv(1) == b"", "it was told the end"
+    gc.collect()
