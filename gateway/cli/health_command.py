@@ -34,8 +34,8 @@ def ask(url: str, path: str, timeout: float = _TIMEOUT) -> tuple[int, bytes]:
             http.client.HTTPConnection(parts.hostname or "", parts.port or DEFAULT_PORT, timeout=timeout)
         ) as connection:
             connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, response.read()
+            with closing(connection.getresponse()) as response:
+                return response.status, response.read()
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise NoAdminPort(
