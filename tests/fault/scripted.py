@@ -58,7 +58,8 @@ class Listener:
         assert self._server is not None
         self._closed = True
         # asyncio loses a connection that it has accepted, but not told of, when the server closes.
-        asyncio.get_running_loop().remove_reader(self._server.sockets[0].fileno())
+        for one in self._server.sockets:  # none where it is closed already
+            asyncio.get_running_loop().remove_reader(one.fileno())
         for _ in range(_STEPS_OF_ACCEPTING):
             await asyncio.sleep(0)
         self._server.close()
