@@ -193,7 +193,7 @@ class Invocation:
     async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the faults of a call's arguments, or the method and params that it would send, before credentials. It
         is never sent, but counts against the caller's limits. Raise as :meth:`prepare` does; :class:`ToolFault`."""
-        call = await self.prepare(caller, name, dict(arguments))  # they stay as they came
+        call = await self.prepare(caller, name, jsonrpc.decode(jsonrpc.encode(arguments)))  # they stay as they came
         RECORD.get().ran = False
         if call.fault is not None:
             raise call.fault

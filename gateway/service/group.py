@@ -155,14 +155,14 @@ class GroupInvocation(Invocation):
         return Call(caller, tool, call.arguments, call.extras, call.fault, headers, partial(self._run, call))
 
     async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        found, _ = await self._found(caller, name, arguments, as_sent=False)
+        found, given = await self._found(caller, name, arguments, as_sent=False)
         if found is None:
             raise await self._unknown_tool(caller, name)
         quota = await self.budget.spend(caller)
         if quota.wait:
             raise quota.fault
         try:
-            return await found.member.invocation.preview(found.caller, found.own.name, arguments)
+            return await found.member.invocation.preview(found.caller, found.own.name, cast(Mapping[str, Any], given))
         finally:
             RECORD.get().tool = found.tool.name
 

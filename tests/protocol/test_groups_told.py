@@ -26,7 +26,7 @@ async def admin(it: Grouped, path: str) -> str:
 
 
 async def test_the_pages_show_a_group_as_they_show_a_service() -> None:
-    async with grouped() as it:
+    async with grouped("groups.all.catalog.search=true") as it:
         root = Bearer(it.session, it.gateway.port, None)
         assert "The tools of crm, shop." in plain(await root.get("/"))
         group = it.client()
@@ -37,6 +37,9 @@ async def test_the_pages_show_a_group_as_they_show_a_service() -> None:
         tried = (await group.post("/page/crm.add", {"arguments": TWO_AND_THREE})).json
         assert (tried["method"], tried["params"], tried["request"]["url"]) == ("add", TWO_AND_THREE, "/all/mcp")
         assert json.loads(tried["request"]["body"])["params"]["name"] == "crm_add"
+        named = {"name": "crm.add", "arguments": TWO_AND_THREE}
+        through = (await group.post("/page/call_tool", {"arguments": named})).json
+        assert (through["method"], through["params"]) == ("add", TWO_AND_THREE)
         assert (await group.post("/page/crm.add", {"arguments": {}})).json["faults"]
         assert (await group.post("/page/crm.none", {"arguments": {}})).status == 404
         assert it.backends["crm"].calls("add") == 0

@@ -127,8 +127,11 @@ async def test_a_null_of_which_only_a_part_of_the_schema_knows_does_not_break_th
 
 
 async def test_the_request_to_try_on_the_page_has_what_was_typed(tmp_path: Path) -> None:
-    async with ScriptedBackend((), ANSWER) as backend, front(backend.url, *listing(tmp_path)) as gateway:
-        typed = {"query": "x", "limit": None}
-        found = (await gateway.post(f"{gateway.base}/page/find", {"arguments": typed})).body
-    assert found["params"] == {"query": "x"}
-    assert json.loads(found["request"]["body"])["params"]["arguments"] == typed
+    typed = {"query": "x", "limit": None}
+    tried = {"find": typed, "call_tool": {"name": "find", "arguments": typed}}
+    knobs = (*listing(tmp_path), "catalog.search=true")
+    async with ScriptedBackend((), ANSWER) as backend, front(backend.url, *knobs) as gateway:
+        for name, arguments in tried.items():
+            found = (await gateway.post(f"{gateway.base}/page/{name}", {"arguments": arguments})).body
+            assert found["params"] == {"query": "x"}, name
+            assert json.loads(found["request"]["body"])["params"]["arguments"] == arguments, name
