@@ -29,7 +29,7 @@ _TAKES: Final = 3.0
 _CALM: Final = 10.0
 """Seconds after which the memory of a flood is given back."""
 _FLOODS: Final = 2
-"""What the second one adds to what the first one left would be a leak."""
+"""What leaks adds up."""
 _KEPT: Final = 20.0
 """MiB that may be kept after them (decision 50)."""
 _PATIENCE: Final = 30.0
