@@ -2,6 +2,7 @@
 
 import base64
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ async def test_tryton_is_logged_in_to_and_again_when_the_session_is_gone(tryton:
             for _ in range(2):
                 read = await gateway.call("modern", READ, {"params": [[1], ["name", "login"], {}]})
                 assert read.value == [{"id": 1, "name": "Administrator", "login": "admin"}]
-                with sqlite3.connect(tryton.folder / "demo.sqlite") as database:
+                with closing(sqlite3.connect(tryton.folder / "demo.sqlite")) as database, database:
                     assert database.execute("DELETE FROM ir_session").rowcount == 1
     assert [line["method"] for line in lines if line["event"].startswith("logged in")] == ["common.db.login"] * 2
 
