@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
@@ -11,6 +12,11 @@ from tests.authorization.token_endpoint import TokenEndpoint, start_token_endpoi
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.http_servers import SERVERS, MakeClient, on_server
+
+
+def pytest_configure() -> None:
+    # A job in the background of a shell ignores SIGINT, and so does each program that a test starts from there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
