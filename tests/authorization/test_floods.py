@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from tests.authorization.floods import KINDS, Kind, flood
 from tests.authorization.rows import ARGUMENTS
 from tests.authorization.stand import RESOURCE
 from tests.authorization.test_canaries import watched
-from tests.bench.floods import KINDS, Kind, flood
 
 TOKENS = 200
 

@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 from typing import Any, Final
 
+from tests.clients.environments import DRIVERS
 from tests.clients.rows import Row
 from tests.waiting import PATIENCE
 
@@ -83,10 +84,12 @@ class Driver:
             )
 
     def _environment(self) -> dict[str, str]:
-        """Ours, but for proxies, which loopback needs none of, and for our modules; and with another home."""
+        """Ours, but for proxies, which loopback needs none of, and for our modules. Another home, and the modules that
+        drivers share."""
         strange = ("pythonpath", "http_proxy", "https_proxy", "all_proxy")
         inherited = {name: value for name, value in os.environ.items() if name.lower() not in strange}
-        return inherited | {"HOME": str(self._scratch), "MCP_CATALOG_PATH": str(self._scratch / "catalog.json")}
+        own = {"HOME": str(self._scratch), "MCP_CATALOG_PATH": str(self._scratch / "catalog.json")}
+        return inherited | own | {"PYTHONPATH": str(DRIVERS)}
 
     def _output(self) -> str:
         return self._log.read_text(errors="replace")[-_SHOWN_OUTPUT:] if self._log.exists() else ""

@@ -18,6 +18,7 @@ from typing import Final
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent.parent
 DRIVERS: Final = HERE / "drivers"
+REQUIREMENTS: Final = HERE / "requirements"
 _INSTALL_SECONDS: Final = 600
 _SHOWN_OUTPUT: Final = 4000
 
@@ -32,10 +33,9 @@ def main_python() -> str:
     return sys.executable
 
 
-def own_python(name: str) -> str:
-    """The interpreter of the environment for ``requirements/<name>.txt``. Raises :class:`ClientMissing`."""
-    requirements = HERE / "requirements" / f"{name}.txt"
-    environment = ROOT / f".venv-clients-{name}"
+def own_python(requirements: Path) -> str:
+    """The interpreter of the environment for these requirements. Raises :class:`ClientMissing`."""
+    environment = ROOT / f".venv-clients-{requirements.stem}"
     python = environment / "bin" / "python"
     wanted = _digest(sys.version, requirements.read_text())
     stamp = environment / ".installed"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
-from tests.clients.environments import DRIVERS, main_python, node, own_python
+from tests.clients.environments import DRIVERS, REQUIREMENTS, main_python, node, own_python
 from tests.front import LEGACY, MODERN
 
 CAPABILITIES: Final = ("list", "call", "page", "change", "cancel", "killed", "ask", "stdio")
 
+_FASTMCP: Final = DRIVERS / "fastmcp_client.py"
 _ONE_REQUEST: Final = "its command line asks once and ends"
 _AS_AUTO: Final = {"stdio": "as in the mode auto"}
 _NO_STDIO: Final = dict.fromkeys(("change", "cancel", "ask", "stdio"), _ONE_REQUEST)
@@ -29,7 +31,7 @@ class Row:
     client: str
     era: str
     revision: str
-    driver: str
+    driver: Path
     interpreter: Callable[[], str]
     without: Mapping[str, str] = field(default_factory=dict)
     stdio: tuple[str, ...] = ("change", "cancel")
@@ -50,33 +52,33 @@ class Row:
 
     def command(self) -> tuple[str, ...]:
         """The driver's command line. Raises :class:`~tests.clients.environments.ClientMissing`."""
-        return self.interpreter(), str(DRIVERS / self.driver), self.era
+        return self.interpreter(), str(self.driver), self.era
 
 
 def _mcp1() -> str:
-    return own_python("mcp1")
+    return own_python(REQUIREMENTS / "mcp1.txt")
 
 
 def _fastmcp() -> str:
-    return own_python("fastmcp")
+    return own_python(REQUIREMENTS / "fastmcp.txt")
 
 
 ROWS: Final = (
-    Row("mcp 2.3", "auto", MODERN, "mcp2.py", main_python),
-    Row("mcp 2.3", "legacy", LEGACY, "mcp2.py", main_python),
-    Row("mcp 2.3", "2026-07-28", MODERN, "mcp2.py", main_python, _AS_AUTO),
+    Row("mcp 2.3", "auto", MODERN, DRIVERS / "mcp2.py", main_python),
+    Row("mcp 2.3", "legacy", LEGACY, DRIVERS / "mcp2.py", main_python),
+    Row("mcp 2.3", "2026-07-28", MODERN, DRIVERS / "mcp2.py", main_python, _AS_AUTO),
     # Its driver reads the id of the call to cancel from the HTTP request.
-    Row("mcp 1.30", "legacy", LEGACY, "mcp1.py", _mcp1, stdio=("change",)),
+    Row("mcp 1.30", "legacy", LEGACY, DRIVERS / "mcp1.py", _mcp1, stdio=("change",)),
     Row(
-        "fastmcp 4.1", "auto", MODERN, "fastmcp_client.py", _fastmcp, {"change": _NO_SUBSCRIPTION},
+        "fastmcp 4.1", "auto", MODERN, _FASTMCP, _fastmcp, {"change": _NO_SUBSCRIPTION},
         stdio=("call", "cancel"),
     ),
-    Row("fastmcp 4.1", "legacy", LEGACY, "fastmcp_client.py", _fastmcp, stdio=("change",)),
-    Row("fastmcp 4.1", "2026-07-28", MODERN, "fastmcp_client.py", _fastmcp, {"change": _NO_SUBSCRIPTION, **_AS_AUTO}),
-    Row("npm sdk 1.32", "legacy", LEGACY, "sdk.mjs", node),
-    Row("npm client 2.4", "legacy", LEGACY, "client.mjs", node),
-    Row("npm client 2.4", "auto", MODERN, "client.mjs", node),
-    Row("npm client 2.4", "2026-07-28", MODERN, "client.mjs", node, _AS_AUTO),
-    Row("npm inspector 2.12", "legacy", LEGACY, "inspector.mjs", node, _NO_STDIO),
-    Row("npm inspector 2.12", "modern", MODERN, "inspector.mjs", node, _NO_STDIO),
+    Row("fastmcp 4.1", "legacy", LEGACY, _FASTMCP, _fastmcp, stdio=("change",)),
+    Row("fastmcp 4.1", "2026-07-28", MODERN, _FASTMCP, _fastmcp, {"change": _NO_SUBSCRIPTION, **_AS_AUTO}),
+    Row("npm sdk 1.32", "legacy", LEGACY, DRIVERS / "sdk.mjs", node),
+    Row("npm client 2.4", "legacy", LEGACY, DRIVERS / "client.mjs", node),
+    Row("npm client 2.4", "auto", MODERN, DRIVERS / "client.mjs", node),
+    Row("npm client 2.4", "2026-07-28", MODERN, DRIVERS / "client.mjs", node, _AS_AUTO),
+    Row("npm inspector 2.12", "legacy", LEGACY, DRIVERS / "inspector.mjs", node, _NO_STDIO),
+    Row("npm inspector 2.12", "modern", MODERN, DRIVERS / "inspector.mjs", node, _NO_STDIO),
 )  # fmt: skip

@@ -6,23 +6,19 @@ third has a backend of its own, so that the others' tools are known. Agent frame
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from tests.clients.backend import Backend
 from tests.program import Program
-from tests.reach.launch import kodi
-from tests.services.launch import NODE_PROJECT
 
 PAGE: Final = 2
 """Tools on a page of the gateway ``paged``."""
-_ETHEREUM: Final = NODE_PROJECT / "node_modules" / "@metamask" / "api-specs" / "dist" / "build" / "openrpc.json"
 
 
 @dataclass(frozen=True)
@@ -51,9 +47,8 @@ class World:
 
 
 @asynccontextmanager
-async def world(large: bool = False) -> AsyncIterator[World]:
-    """The world, until the end of the block. Raises :class:`~tests.services.process.ServiceMissing` where it shall have
-    large listings, and Kodi is not installed."""
+async def world() -> AsyncIterator[World]:
+    """Yield the world, without large listings."""
     with tempfile.TemporaryDirectory(prefix="mcp-clients-") as name:
         folder = Path(name)
         async with (
@@ -62,40 +57,19 @@ async def world(large: bool = False) -> AsyncIterator[World]:
             _gateway(folder / "whole.yaml", still) as whole,
             _gateway(folder / "paged.yaml", still, page_size=PAGE) as paged,
             _gateway(folder / "changing.yaml", growing, ttl="100ms") as changing,
-            AsyncExitStack() as stack,
         ):
-            ports = await stack.enter_async_context(_large(folder)) if large else {}
-            yield World(whole, paged, changing, folder, ports)
-
-
-@asynccontextmanager
-async def _large(folder: Path) -> AsyncIterator[Mapping[str, int]]:
-    service = kodi()
-    async with AsyncExitStack() as stack:
-        stack.callback(service.close)
-        await asyncio.to_thread(service.start)
-        listing = {"listing": {"dialect": "static", "file": str(_ETHEREUM)}}
-        gateways: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-            "kodi": ({"url": service.url}, {"search": False}),
-            "ethereum": ({"url": service.url, **listing}, {"search": False}),
-            "wanted": ({"url": service.url}, {}),
-            "search": ({"url": service.url}, {"search": True}),
-        }
-        yield {
-            name: await stack.enter_async_context(_running(folder / f"{name}.yaml", backend, catalog))
-            for name, (backend, catalog) in gateways.items()
-        }
+            yield World(whole, paged, changing, folder)
 
 
 @asynccontextmanager
 async def _gateway(file: Path, backend: Backend, **catalog: Any) -> AsyncIterator[Served]:
     overrides = {"tools": {"agree": {"confirm": True}}}
-    async with _running(file, {"url": backend.url}, overrides | catalog) as port:
+    async with running(file, {"url": backend.url}, overrides | catalog) as port:
         yield Served(port, file, backend)
 
 
 @asynccontextmanager
-async def _running(file: Path, backend: Mapping[str, Any], catalog: Mapping[str, Any]) -> AsyncIterator[int]:
+async def running(file: Path, backend: Mapping[str, Any], catalog: Mapping[str, Any]) -> AsyncIterator[int]:
     """The port of ``serve`` with a configuration file, once it has listed."""
     _configure(file, backend, catalog)
     async with Program("serve", "--config", str(file)) as program:

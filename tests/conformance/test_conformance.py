@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.__main__ import cells
 from tests.conformance.stage import conform, operator_knobs
-from tests.conformance.suite import PATIENCE, RUNS, Check, Expectations, Report, Run, judge
+from tests.conformance.suite import PATIENCE, RUNS, Check, Expectations, Report, Run, cells, judge
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text().splitlines()
 

@@ -13,8 +13,8 @@ import pytest
 
 from gateway.config.source import load_settings
 from tests.compose import composed, schema
+from tests.dockerfile import DEPLOY
 from tests.front import SURFACES, Front
-from tests.image.dockerfile import DEPLOY
 from tests.monitoring import promtool
 from tests.program import Program
 from tests.redis_server import RedisServer

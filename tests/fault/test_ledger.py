@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from tests.authorization.stand import MODERN, Answer
 from tests.each import each
 from tests.fault.ledger import Ledger, Told, proof_of, read
 from tests.fault.load import Sample, Samples
-from tests.fault.table import Figure, Line, table
 
 
 def ledger(told: Told, runs: int) -> Ledger:
@@ -85,20 +83,3 @@ def test_the_share_held_and_the_99th_percentile_are_those_of_the_samples() -> No
     assert samples.held == pytest.approx(0.9)
     assert samples.p99 == samples.worst == pytest.approx(0.99)
     assert Samples([*samples.of, *[Sample(0, "right")] * 900]).p99 == pytest.approx(0.9)
-
-
-@each(
-    ("line", "missed"),
-    [
-        (Line(held=1.0, worst=0.1, slowdown=3.0, recovery=2.0), []),
-        (Line(held=0.999), ["held"]),
-        (Line(slowdown=3.01), ["p99"]),
-        (Line(slowdown=math.nan), ["p99"]),
-        (Line(recovery=math.inf), ["recovery"]),
-        (Line(wrong=1, twice=1, lost=1, late=1), ["wrong", "twice", "lost", "late"]),
-        (Line(figures=(Figure("VmHWM", 513, 512, " MiB"), Figure("fine", 1, 1))), ["VmHWM"]),
-    ],
-)
-def test_each_target_that_is_missed_is_named(line: Line, missed: list[str]) -> None:
-    assert line.missed == missed
-    assert table({"a row": line}).count("MISSED") == bool(missed)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gateway import jsonrpc
 from gateway.backend.source import decode_in_steps
 from gateway.discovery.refreshing import COLLECTOR
-from tests.bench.work import openrpc
 from tests.each import each
+from tests.orders import openrpc
 from tests.pace import slowness
 
 

@@ -18,7 +18,7 @@ from gateway.settings import Settings
 from gateway.settings.server import AdminPageSettings
 from gateway.web.admin import AdminHandler
 from gateway.web.admin_page import AdminPage
-from tests.image.dockerfile import DEPLOY, instructions, only
+from tests.dockerfile import DEPLOY, instructions, only
 from tests.kustomize import Resources, container_of, environment, render, rendered
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,10 @@ import pytest
 from tests.unit.test_structure import FLOORS, GATEWAY
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "tests" / "README.md"]
+PAGES = [
+    *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "tests" / "README.md",
+    ROOT / "lab" / "README.md",
+]  # fmt: skip
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
@@ -67,8 +70,9 @@ def lines_of(page: Path) -> int:
 
 
 def our_tests() -> list[Path]:
-    """Return the files of tests. Below tests/services stand packages that are not ours."""
-    return [path for path in (ROOT / "tests").rglob("*.py") if not {".venv", "node_modules"} & {*path.parts}]
+    """Return the files of tests and of lab. Below tests/services stand packages that are not ours."""
+    found = (path for folder in ("tests", "lab") for path in (ROOT / folder).rglob("*.py"))
+    return [path for path in found if not {".venv", "node_modules"} & {*path.parts}]
 
 
 @pytest.mark.parametrize(("page", "most"), [("README.md", 250), ("CONTRIBUTING.md", 90)])
@@ -184,10 +188,11 @@ def test_the_index_of_decisions_has_their_titles_in_their_order() -> None:
     assert listed == [(title[1], page.name, title[2]) for page, title in titles if title]
 
 
-def test_the_page_of_tests_names_every_folder() -> None:
-    page = (ROOT / "tests" / "README.md").read_text()
-    folders = {file.parent.name for file in (ROOT / "tests").glob("*/*.py")}
-    assert {folder for folder in folders if f"`tests/{folder}`" not in page} == set()
+@pytest.mark.parametrize("house", ["tests", "lab"])
+def test_the_page_of_tests_names_every_folder(house: str) -> None:
+    page = (ROOT / house / "README.md").read_text()
+    folders = {file.parent.name for file in (ROOT / house).glob("*/*.py")}
+    assert {folder for folder in folders if f"`{house}/{folder}`" not in page} == set()
 
 
 def test_contributing_names_every_command_of_the_makefile() -> None:

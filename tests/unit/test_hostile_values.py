@@ -6,7 +6,7 @@ import pytest
 
 from gateway import jsonrpc
 from gateway.schema.validation import MISMATCH, TOO_LARGE
-from tests.bench.hostile_values import CHECKED, LEFT_OUT, REFUSED, TOLD, UNTOLD, Hostile, cases, validator_of
+from tests.hostile_values import CHECKED, LEFT_OUT, REFUSED, TOLD, UNTOLD, Hostile, cases, validator_of
 
 CASES = cases()
 

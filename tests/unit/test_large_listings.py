@@ -27,7 +27,7 @@ from gateway.listing.openrpc import OpenRpc
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, ListingSettings, Params
-from tests.bench.work import openrpc
+from tests.orders import openrpc
 from tests.pace import quickly, slowness
 
 Json = dict[str, Any]

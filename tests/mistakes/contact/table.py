@@ -1,4 +1,4 @@
-"""All rows of first contact, and what `check` said of them: ``python -m tests.reach --mistakes`` prints it."""
+"""All rows of first contact, and what `check` said of them: ``python -m lab.reach --mistakes`` prints it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The tables of ``make clients``: official clients and agent frameworks."""

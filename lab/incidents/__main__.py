@@ -1,0 +1,3 @@
+from lab.incidents.page import main
+
+main()

@@ -1,3 +1,0 @@
-from tests.incidents.page import main
-
-main()

@@ -1,1 +1,0 @@
-"""What a knob does, measured: ``python -m tests.tuning`` writes the table of docs/tuning.md."""
