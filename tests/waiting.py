@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 PATIENCE: Final = 120.0
 """Seconds. A machine at ten times its load is slower by as much: no test asserts by this how long something takes."""
@@ -15,11 +15,15 @@ _PAUSE: Final = 0.01
 Seen = TypeVar("Seen")
 
 
+@overload
 async def until(
-    look: Callable[[], Seen | Awaitable[Seen]], right: Callable[[Seen], object] = bool, within: float = PATIENCE
-) -> Seen:
+    look: Callable[[], Awaitable[Seen]], right: Callable[[Seen], object] = bool, within: float = PATIENCE
+) -> Seen: ...
+@overload
+async def until(look: Callable[[], Seen], right: Callable[[Seen], object] = bool, within: float = PATIENCE) -> Seen: ...
+async def until(look: Callable[[], Any], right: Callable[[Any], object] = bool, within: float = PATIENCE) -> Any:
     """Look again and again until what is seen is right, and return it. Raise TimeoutError after ``within`` seconds."""
-    seen: Seen | None = None
+    seen = None
     try:
         async with asyncio.timeout(within):
             while True:

@@ -98,7 +98,7 @@ def _path(path: str, result: Any) -> str:
 
 def _nginx(config: Path, text: str, core: int) -> Process:
     config.write_text(text)
-    command = [program("nginx"), "-e", "stderr", "-p", config.parent, "-c", config]
+    command: list[str | Path] = [program("nginx"), "-e", "stderr", "-p", config.parent, "-c", config]
     return Process(command, core, config.with_suffix(".log"))
 
 

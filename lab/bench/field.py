@@ -247,8 +247,8 @@ class Field:
             (lanes.TYPESCRIPT, "mcp_server.mjs", work.MODERN_CALL),
         ):
             port = free_port()
-            command = [environments.NODE, environments.HERE / "node" / script, str(port), self.backend.url()]
-            process = self.program(command, port)
+            file = environments.HERE / "node" / script
+            process = self.program([environments.NODE, file, str(port), self.backend.url()], port)
             self._up(process, Lane(name, process, port, asked))
         self._at_connections(lanes.NODE)
 
@@ -261,15 +261,14 @@ class Field:
 
     def _start_sdk(self) -> None:
         port = free_port()
-        command = [environments.python("mcp"), environments.HERE / "mcp_server.py", str(port), self.backend.url()]
-        process = self.program(command, port)
+        process = self.program([*_sdk_server(), str(port), self.backend.url()], port)
         self._up(process, Lane(lanes.SDK, process, port, work.MODERN_CALL))
 
     def _start_mcp_proxy(self) -> None:
         port = free_port()
-        proxy = [environments.python("mcp_proxy").with_name("mcp-proxy"), "--port", str(port), "--stateless"]
-        server = [environments.python("mcp"), environments.HERE / "mcp_server.py", "stdio", self.backend.url()]
-        process = self.program([*proxy, "--log-level", "ERROR", "--", *server], port)
+        proxy = environments.python("mcp_proxy").with_name("mcp-proxy")
+        options = ("--port", str(port), "--stateless", "--log-level", "ERROR", "--")
+        process = self.program([proxy, *options, *_sdk_server(), "stdio", self.backend.url()], port)
         self._up(process, Lane(lanes.MCP_PROXY, process, port, work.LEGACY_CALL))
 
     def _start_contextforge(self) -> None:
@@ -295,3 +294,8 @@ def _plain(path: str) -> Workload:
     """What a proxy that does nothing else is asked."""
     plain = work.PLAIN_CALL
     return Workload(f"/{path}", plain.message, plain.headers, work.rpc_result(RESULTS[path]))
+
+
+def _sdk_server() -> tuple[str | Path, ...]:
+    """Return how the server of the Python SDK is started, without its arguments."""
+    return environments.python("mcp"), environments.HERE / "mcp_server.py"

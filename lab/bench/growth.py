@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.bench import lanes, work
 from lab.bench.gateways import Gateways
@@ -36,7 +37,8 @@ async def _points(gateways: Gateways, core: int, folder: Path) -> list[Point]:
         process.wait_until(lane.answers)
         listen = MODERN.replace(b"\r\n\r\n", f"\r\nAuthorization: Bearer {gateway.token()}\r\n\r\n".encode(), 1)
         lane.run(1, 32, core, folder)
-        points, streams = [], []
+        points = []
+        streams: list[Any] = []
         for count in lanes.STREAMS:
             streams += await opened(gateway.port, count - len(streams), listen, ACKNOWLEDGED)
             memory = process.memory()

@@ -39,7 +39,7 @@ def _hostile(name: str, arguments: dict[str, Any], check: Callable[[Any], bool],
     return Workload(MODERN_CALL.path, message, {**MODERN_CALL.headers, "Mcp-Name": name}, check)
 
 
-_CAPABLE: Final = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+_CAPABLE: Final[dict[str, Any]] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
 HOSTILE: Final = (
     _hostile(TOOL, MODERN_CALL.message["params"]["arguments"], MODERN_CALL.check, baggage="a= " + ";b= " * 40 + '"'),
     _hostile(

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -139,12 +140,12 @@ def _count(lane: Lane, folder: Path) -> int:
     with ExitStack() as stack:
         stack.enter_context(process)
         process.wait_until(lane.answers, pause=0.5, within=_PATIENCE)
-        connect = lambda: stack.enter_context(socket.create_connection(("127.0.0.1", lane.port)))  # noqa: E731
-        connections = [connect() for _ in range(CONNECTIONS)]
+        address = ("127.0.0.1", lane.port)
+        connections = [stack.enter_context(socket.create_connection(address)) for _ in range(CONNECTIONS)]
         threads = stack.enter_context(ThreadPoolExecutor(CONNECTIONS))
 
         def ask(each: int) -> None:
-            list(threads.map(lambda connection: [_ask(connection, lane) for _ in range(each)], connections))
+            list(threads.map(partial(_ask_often, lane, each), connections))
 
         ask(_WARM)
         time.sleep(_SETTLING)
@@ -161,6 +162,11 @@ def _count(lane: Lane, folder: Path) -> int:
 
 def _tell(process: Process, what: str) -> None:
     subprocess.run([program("callgrind_control"), what, str(process.pid)], check=True, capture_output=True, timeout=60)
+
+
+def _ask_often(lane: Lane, times: int, connection: socket.socket) -> None:
+    for _ in range(times):
+        _ask(connection, lane)
 
 
 def _ask(connection: socket.socket, lane: Lane) -> None:

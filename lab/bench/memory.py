@@ -26,6 +26,7 @@ from gateway.settings import CatalogSettings, Issuer, Params
 from tests.authorization.issuer import ForgedIssuer
 from tests.fault.behaviours import Behaviour, GzipBomb, Stream, result
 from tests.fault.scripted import ScriptedBackend
+from tests.front import Surface
 from tests.orders import openrpc
 from tests.program import serving
 from tests.protocol.test_many_streams import ACKNOWLEDGED, MODERN, close, opened, ready_for
@@ -35,7 +36,7 @@ _CALLERS: Final = 2000
 _WARM: Final = 100
 _STREAMS: Final = 1000
 _METHODS: Final = 5000
-_SURFACES: Final = ("modern", "legacy", "rest")
+_SURFACES: Final[tuple[Surface, ...]] = ("modern", "legacy", "rest")
 
 
 def bytes_per_caller() -> list[float]:

@@ -118,7 +118,7 @@ def table(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
     return "\n".join([_row(head), rule, *map(_row, body)])
 
 
-def _row(cells: Sequence[str]) -> str:
+def _row(cells: Sequence[object]) -> str:
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -33,7 +33,7 @@ def plot(title: str, across: str, up: str, points: Sequence[str], lines: Mapping
 def _top(values: list[float]) -> float:
     """A round number that none of the values is over."""
     most = max(values, default=0) or 1
-    step = 10 ** math.floor(math.log10(most))
+    step: float = 10 ** math.floor(math.log10(most))
     return next(step * factor for factor in (1, 2, 2.5, 5, 10) if step * factor >= most)
 
 

@@ -41,7 +41,8 @@ def shares(lane: Lane, seconds: int, core: int, folder: Path) -> dict[str, float
     """The share of each stage in the time of the lane's process, under load. Raises :class:`Unusable`."""
     found = folder / "profile.txt"
     spy = environments.python("profile").with_name("py-spy")
-    command = [program("taskset"), "-c", str(core), spy, "record", "--pid", str(lane.process.pid), "--nonblocking"]
+    command: list[str | Path] = [program("taskset"), "-c", str(core), spy, "record"]
+    command += ["--pid", str(lane.process.pid), "--nonblocking"]
     command += ["--rate", str(_RATE), "--duration", str(seconds), "--format", "raw", "--output", found]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as watching:
         lane.run(seconds, 32, core, folder)

@@ -206,8 +206,12 @@ class Pod:
                 return
             await asyncio.gather(
                 self._watch(session, container["readinessProbe"], self._set_ready, forever=True),
-                self._watch(session, container["livenessProbe"], lambda lives: lives or self._fail("livenessProbe")),
+                self._watch(session, container["livenessProbe"], self._note_life),
             )
+
+    def _note_life(self, lives: bool) -> None:
+        if not lives:
+            self._fail("livenessProbe")
 
     async def _passes(self, session: aiohttp.ClientSession, probe: Mapping[str, Any]) -> bool:
         for _ in range(probe["failureThreshold"]):

@@ -119,7 +119,7 @@ async def _rotate_and_roll(it: World, proofs: Proofs) -> None:
     ended = [pod.exit_codes for pod in it.cluster.ended]
     proofs.prove("replicas rolled, exit codes", ended, ended == [[0]] * len(it.cluster.pods))
     it.redis.allow("second-of-redis")
-    cut = it.redis.server.control.execute_command("CLIENT", "KILL", "USER", "gateway")
+    cut = it.redis.server.control.execute_command("CLIENT", "KILL", "USER", "gateway")  # type: ignore[no-untyped-call]
     await until(lambda: it.redis.replicas() == len(it.cluster.pods))
     proofs.prove(
         "the old password of Redis is taken away: replicas connect with the new one", f"{cut} connections cut", cut

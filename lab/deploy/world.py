@@ -84,7 +84,7 @@ class SharedRedis:
         assert found is not None, "docs/scaling.md does not say what rights the user needs"
         rights, keys, channel = found.groups()
         words = ["reset", "on", *(f">{word}" for word in passwords), f"~{keys}", f"&{channel}", "-@all"]
-        self.server.control.execute_command("ACL", "SETUSER", "gateway", *words, *rights.split())
+        self.server.control.execute_command("ACL", "SETUSER", "gateway", *words, *rights.split())  # type: ignore[no-untyped-call]
         self.passwords = list(passwords)
 
     def replicas(self) -> int:

@@ -7,13 +7,12 @@ A call of the ledger's ``work`` whose ``wait`` is :data:`HANGS` or more hangs, a
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from lab.fault.rounds import certain
+from lab.fault.rounds import Certain, certain
 from lab.fault.stage import serving
 from lab.fault.table import Figure, Line, Row
 from tests.authorization.stand import CALLS, REST, Bearer
@@ -67,11 +66,13 @@ class _Several:
         clients = [Bearer(one, self.port, None, f"/{name}") for one in sessions]
         return Callers(self.ledgers[name], clients, rate, tool)
 
-    def certain(self) -> dict[str, int]:
-        counts: Counter[str] = Counter()
-        for ledger in self.ledgers.values():
-            counts.update(certain(ledger))
-        return dict(counts)
+    def certain(self) -> Certain:
+        counts = [certain(ledger) for ledger in self.ledgers.values()]
+        return {
+            "wrong": sum(one["wrong"] for one in counts),
+            "twice": sum(one["twice"] for one in counts),
+            "lost": sum(one["lost"] for one in counts),
+        }
 
 
 @asynccontextmanager
@@ -119,7 +120,9 @@ async def _hanging(greedy: Callers, count: int, tools: Sequence[str]) -> AsyncIt
 async def greedy_caller() -> Line:
     """Calls of one caller hang, and no other caller's is refused; then the services are gone for everyone."""
     hanging = {"tools": ("hang", "stall"), "arguments": ("work",)}
-    services = {f"{what}_{seconds}": (f"timeout={seconds}s",) for what in hanging for seconds in _TIMEOUTS}
+    services: dict[str, Sequence[str]] = {
+        f"{what}_{seconds}": (f"timeout={seconds}s",) for what in hanging for seconds in _TIMEOUTS
+    }
     async with _several(services, f"limits.concurrent={_ONE}") as it:
 
         async def beside(name: str) -> Samples:
@@ -163,7 +166,7 @@ async def _calls_until_open(it: _Several, name: str) -> int:
 async def greedy_caller_of_one_tool() -> Line:
     """All calls that one caller may have under way hang in one tool, which others call, in a large pool and in the
     least one for which this holds."""
-    services = {f"of_{count}": (f"connections={count}", "timeout=30s") for count in (100, 12)}
+    services: dict[str, Sequence[str]] = {f"of_{count}": (f"connections={count}", "timeout=30s") for count in (100, 12)}
     async with _several(services, f"limits.concurrent={_ONE}") as it:
 
         async def beside(name: str) -> Samples:

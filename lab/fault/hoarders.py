@@ -41,7 +41,9 @@ async def unread_answers() -> Line:
         await healthy.calls(1)
         hoarders = [_stuffed(it.port, one) for one in addresses(6, _HOARDERS)]
         bombs = [all_said(it.port, PACKED) for _ in range(_BOMBS)]
-        beside, *_ = await asyncio.gather(healthy.calls(_SECONDS), hostile.calls(_SECONDS), *bombs)
+        besides = asyncio.create_task(healthy.calls(_SECONDS))
+        await asyncio.gather(besides, hostile.calls(_SECONDS), *bombs)
+        beside = besides.result()
         for hoarder in hoarders:
             hoarder.close()
         counts = certain(it.ledger)

@@ -87,12 +87,13 @@ async def restarts(end: signal.Signals) -> Line:
 
 def _line(ledger: Ledger, end: signal.Signals) -> Line:
     counts = certain(ledger)
-    lost = counts.pop("lost")
+    lost = counts["lost"]
     ran = sum(ledger.runs[number] for number in ledger.lost)
     note = f"{len(ledger.told)} calls; nginx answered {lost} with 502, of which {ran} had run"
     most = _RATE * _WAIT * _ROUNDS * 2 if end == signal.SIGKILL else 0
     figure = Figure("calls that nginx answered with 502", lost, most)
-    return Line(**counts, figures=(figure,), notes=(note, *ledger.complaints[:3], *map(str, ledger.failures.items())))
+    notes = (note, *ledger.complaints[:3], *map(str, ledger.failures.items()))
+    return Line(wrong=counts["wrong"], twice=counts["twice"], figures=(figure,), notes=notes)
 
 
 ROWS: Final[dict[str, Row]] = {

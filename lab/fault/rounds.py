@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
 from lab.fault.stage import DEADLINE
 from lab.fault.table import RECOVERY, Line
@@ -22,6 +22,14 @@ SLACK: Final = 1.0
 """Seconds that an answer may come after its deadline, on a busy machine."""
 SHOWN: Final = 3
 Trouble: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class Certain(TypedDict):
+    """How many calls came to what must never happen."""
+
+    wrong: int
+    twice: int
+    lost: int
 
 
 @dataclass
@@ -53,7 +61,7 @@ async def measured(ledger: Ledger, trouble: Trouble, healthy: Callers, troubled:
     )
 
 
-def certain(ledger: Ledger) -> dict[str, int]:
+def certain(ledger: Ledger) -> Certain:
     """What the ledger knows for certain."""
     return {"wrong": len(ledger.wrong), "twice": len(ledger.twice), "lost": len(ledger.lost)}
 

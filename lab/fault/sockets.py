@@ -17,7 +17,7 @@ from lab.fault.stage import serving
 from lab.fault.table import MEMORY, Figure, Line, Row
 from tests.authorization.stand import Bearer
 from tests.contract.transports import SOCKETS, Act, Json, SocketStand
-from tests.fault.ledger import Ledger, proof_of
+from tests.fault.ledger import Ledger, Told, proof_of
 from tests.fault.load import Callers, Samples, addresses, session
 from tests.program import Program
 from tests.waiting import until
@@ -59,7 +59,7 @@ async def front(ledger: Ledger, stands: dict[str, SocketStand], *knobs: str) -> 
                 await stand.close()
 
 
-async def _spoilt(make: Callable[[], SocketStand], act: Act, must: set[str]) -> Line:
+async def _spoilt(make: Callable[[], SocketStand], act: Act, must: set[Told]) -> Line:
     """Call for a while, then while the service does ``act``, and then again; the outcomes meanwhile are ``must``."""
     ledger, stand = Ledger(), make()
     knobs = ("services.far.backend.max_response=1MiB",)
@@ -135,7 +135,7 @@ async def _unfinished(make: Callable[[], SocketStand]) -> Line:
         return Line(**certain(ledger), figures=figures, notes=(f"{dict(told)}", *ledger.complaints[:3]))
 
 
-_OUTCOMES: Final[dict[Act, tuple[str, set[str]]]] = {
+_OUTCOMES: Final[dict[Act, tuple[str, set[Told]]]] = {
     Act.CUT: ("answers cut", {"failed", "unsent"}),
     Act.GARBAGE: ("no JSON", {"failed", "unsent"}),
     Act.BREAK_OFF: ("broken off", {"failed", "unsent"}),

@@ -38,7 +38,13 @@ def compile_lock(target: Path, *what: str, text: str | None = None) -> None:
 def write_bill(target: Path) -> dict[str, Any]:
     """Write the bill of materials from the lock into the file ``target``, and return it."""
     target.parent.mkdir(exist_ok=True)
-    command = [TOOLS / "cyclonedx-py", "requirements", RUNTIME, "--pyproject", ROOT / "pyproject.toml"]
+    command: list[str | Path] = [
+        TOOLS / "cyclonedx-py",
+        "requirements",
+        RUNTIME,
+        "--pyproject",
+        ROOT / "pyproject.toml",
+    ]
     command += ["--mc-type", "application", "--output-reproducible", "--output-file", target]
     subprocess.run(command, check=True, capture_output=True)
     bill = json.loads(target.read_text(encoding="utf-8"))

@@ -100,6 +100,7 @@ def test_images_are_named_after_the_version() -> None:
 def test_compose_has_a_backend_by_environment_and_is_published_on_loopback_only() -> None:
     service = composed("compose.yaml", {"BACKEND_URL": "http://backend/jsonrpc"})["services"]["gateway"]
     settings = load_settings(CONFIG, environ=service["environment"])
+    assert settings.backend is not None
     assert settings.backend.url == "http://backend/jsonrpc"
     assert settings.auth.mode == "off"
     assert settings.server.admin_host == "0.0.0.0", (

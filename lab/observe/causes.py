@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import resource
 import signal
 import socket
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, TypeAlias
 
 import trustme
@@ -88,7 +90,7 @@ async def two_restarts(it: Scene) -> None:
         await program.ended()
         program = await it.program(*options)
         await it.watch.comes(
-            f'mcp_gateway_start_time_seconds{{job="{it.job}"}}', lambda now, then=before: now != then, within=30
+            f'mcp_gateway_start_time_seconds{{job="{it.job}"}}', partial(operator.ne, before), within=30
         )
 
 
@@ -163,7 +165,7 @@ async def unread_responses(it: Scene) -> None:
         client.bind((f"127.0.8.{number}", 0))
         client.connect(("127.0.0.1", it.port))
         client.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + call)
-        await until(lambda most=number: backend.calls("echo") >= most)
+        await until(partial(backend.calls, "echo"), partial(operator.le, number))
 
 
 # --- refused
@@ -254,6 +256,11 @@ async def old_certificate(it: Scene) -> None:
     )
 
 
+def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+
+
 async def unread_log(it: Scene) -> None:
     """Nobody reads the pipe: the buffer of 4 MiB behind it fills with the lines of calls."""
     backend = await it.service()
@@ -264,7 +271,7 @@ async def unread_log(it: Scene) -> None:
     process = await started("serve", *options, output=writing)
     os.close(writing)
     it.stack.push_async_callback(process.wait)
-    it.stack.callback(lambda: process.returncode is None and process.kill())
+    it.stack.callback(_end, process)
     it.port, it.admin_port = port, admin
     await it.seen()
     it.begins()

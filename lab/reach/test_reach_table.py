@@ -95,7 +95,10 @@ def test_the_page_stays_as_it_is_where_a_target_is_missed(tmp_path: Path, capsys
 
 def test_the_page_shows_every_service_that_is_measured_and_meets_the_targets() -> None:
     shown = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
-    rows = [Measured(name, version, kind, *map(int, numbers)) for name, version, kind, *numbers in ROW.findall(shown)]
+    rows = [
+        Measured(name, version, kind, int(tools), int(typed), int(arguments), int(right), int(made))
+        for name, version, kind, tools, typed, arguments, right, made in ROW.findall(shown)
+    ]
     assert [row.service for row in rows] == [row.service for row in ALL]
     assert {row.kind for row in rows} <= set(CLASSES)
     assert list(missed(rows)) == []

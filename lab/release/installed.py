@@ -8,7 +8,7 @@ import asyncio
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from lab.bench.machine import Unusable
 from lab.bench.peers.environments import interpreter
@@ -59,7 +59,7 @@ def tried_as_command(wheel: Path, python: str, version: str) -> Iterator[str]:
     """Yield a line for each program that installs a command in an environment of its own, and then ran it."""
     wanted = f"jsonrpc-mcp-gateway, version {version}\n"
     with tempfile.TemporaryDirectory(prefix="release-") as folder:
-        places = {f"PIPX_{name}": f"{folder}/{name}" for name in ("HOME", "BIN_DIR", "MAN_DIR")}
+        places: dict[str, Any] = {f"PIPX_{name}": f"{folder}/{name}" for name in ("HOME", "BIN_DIR", "MAN_DIR")}
         run(TOOLS / "pipx", "install", "--python", python, wheel, **places)
         said = run(f"{folder}/BIN_DIR/jsonrpc-mcp-gateway", "--version", cwd=Path(folder))
         assert said == wanted, said

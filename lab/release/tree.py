@@ -116,7 +116,7 @@ def address_of(url: str, tag: str, path: str) -> str:
 def _name_urls(pyproject: Path, url: str, version: str) -> None:
     document = tomlkit.parse(pyproject.read_text(encoding="utf-8"))
     tag = f"v{version}"
-    document["project"]["urls"] = {  # type: ignore[index]
+    document["project"]["urls"] = {
         "Homepage": url,
         "Documentation": address_of(url, tag, "docs/README.md"),
         "Changelog": address_of(url, tag, "CHANGELOG.md"),

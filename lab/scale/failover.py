@@ -7,8 +7,9 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.authorization.stand import Bearer
 from tests.fault.ledger import Ledger, service
@@ -73,7 +74,7 @@ def fleet(folder: Path) -> Iterator[Fleet]:
         options = ("--replicaof", f"127.0.0.1 {master.port}")
         replicas = tuple(stack.enter_context(RedisServer(*options, folder=folder)) for _ in range(2))
         for replica in replicas:  # before the Sentinels look, which they do every ten seconds only
-            wait_until(lambda replica=replica: replica.control.info("replication")["master_link_status"] == "up")
+            wait_until(partial(_follows, replica))
         sentinels = []
         for number in range(3):
             config = folder / f"sentinel-{number}.conf"
@@ -84,13 +85,18 @@ def fleet(folder: Path) -> Iterator[Fleet]:
             )
             sentinels.append(stack.enter_context(RedisServer(sentinel=config, folder=folder)))
         for sentinel in sentinels:
-            wait_until(lambda sentinel=sentinel: _knows_all(sentinel))
+            wait_until(partial(_knows_all, sentinel))
         yield Fleet(master, replicas, tuple(sentinels))
+
+
+def _follows(replica: RedisServer) -> bool:
+    """Return whether a replica has what its master has."""
+    return bool(replica.control.info("replication")["master_link_status"] == "up")
 
 
 def _knows_all(sentinel: RedisServer) -> bool:
     """Return whether a Sentinel has found the replicas and the other Sentinels."""
-    known = sentinel.control.sentinel_master(_NAME)
+    known: Any = sentinel.control.sentinel_master(_NAME)
     return bool(known["num-slaves"] == 2 and known["num-other-sentinels"] == 2)
 
 

@@ -153,8 +153,9 @@ class Field:
         busy = {core: (seconds - cores[core]) / elapsed for core, seconds in _busy().items()}
         ours = (of_gateway / elapsed, (load + service + of_redis) / elapsed)
         calls = figures.rate * seconds
-        parts = (part * 1e6 / calls for part in (load, service, of_redis))
-        return Stretch(figures, *parts, (_commands(gateway) - commands) / calls, self._left(gateway, busy, ours))
+        of_load, of_service, for_redis = (part * 1e6 / calls for part in (load, service, of_redis))
+        asked = (_commands(gateway) - commands) / calls
+        return Stretch(figures, of_load, of_service, for_redis, asked, self._left(gateway, busy, ours))
 
     def _left(self, gateway: Gateway, busy: Mapping[int, float], ours: tuple[float, float]) -> Left:
         """Return what others left, of how busy the cores were, and of our own part: the gateway's, and all the rest."""

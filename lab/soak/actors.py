@@ -141,7 +141,7 @@ class Actor:
     async def agrees(self, client: Bearer) -> None:
         """One consent, given twice at once: it counts once."""
         number = self.it.ledger.number()
-        asks = {"_meta": {CAPABILITIES: {"elicitation": {}}}}
+        asks: dict[str, Any] = {"_meta": {CAPABILITIES: {"elicitation": {}}}}
         params: dict[str, Any] = {"name": "agreed", "arguments": _arguments(number), **asks}
         try:
             async with asyncio.timeout(PATIENCE):

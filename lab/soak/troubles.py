@@ -39,7 +39,9 @@ Which: TypeAlias = Callable[[World], tuple[FaultProxy, ...]]
 
 async def make_trouble(it: World, random: Random, over: asyncio.Event, done: Counter[str]) -> None:
     """Make one trouble after the other until it is over; ``done`` counts them."""
-    troubles = (*TROUBLES, *STORE_TROUBLES * _OFTEN) if it.redis is not None else TROUBLES
+    troubles = [*TROUBLES]
+    if it.redis is not None:
+        troubles += [*STORE_TROUBLES] * _OFTEN
     while not over.is_set():
         name, trouble = random.choice(troubles)
         done[name] += 1

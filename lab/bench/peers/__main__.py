@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from lab.bench.lanes import PYTHONS
 from lab.bench.machine import Unusable
 from lab.bench.peers import environments
 
-for make in (
+MAKES: Final[tuple[Callable[[], object], ...]] = (
     environments.node_modules,
     *(partial(environments.python, requirements.stem) for requirements in sorted(environments.HERE.glob("*.txt"))),
     *(partial(environments.project, version) for version in PYTHONS),
-):
+)
+for make in MAKES:
     try:
         make()
     except Unusable as reason:

@@ -85,7 +85,8 @@ class ContextForge:
             raise Unusable(f"ContextForge did not take the tool, status {status}: {answer[:500]!r}")
 
     def _made_token(self) -> str:
-        command = [self._python, "-m", "mcpgateway.utils.create_jwt_token", "--username", _ADMIN, "--admin"]
+        module = "mcpgateway.utils.create_jwt_token"
+        command: list[str | Path] = [self._python, "-m", module, "--username", _ADMIN, "--admin"]
         command += ["--exp", _MINUTES, "--secret", _SECRET]
         environ = os.environ | self._environ
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
