@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import pytest
 
 from gateway.auth.api_keys import digest_of, new_key
-from gateway.config.key_file import add_key, read_keys, revoke_keys
+from gateway.config.key_file import KeyFileError, add_key, read_keys, revoke_keys
 from gateway.config.source import ConfigError, load_settings
 from gateway.settings.auth import ApiKey
 from tests.authorization.issuer import ForgedIssuer
@@ -85,6 +85,27 @@ def test_a_file_with_line_ends_of_windows_keeps_them(file: Path) -> None:
     assert before.startswith(b"# Ours.\r\n- name: 'ann'\n")
     revoke_keys(file, "bob")
     assert file.read_bytes() == before[: before.index(b"- name: 'bob'")]
+
+
+ANN, BOB = (f"{{name: {name}, sha256: '{digest_of(name)}'}}" for name in ("ann", "bob"))
+BY_HAND = {
+    "a list in brackets": f"[\n  {ANN},\n  {BOB}\n]\n",
+    "a list in one line": f"[{ANN}, {BOB}]\n",
+    "a mark of its end": f"- {ANN}\n- {BOB}\n...\n",
+}
+
+
+@each("text", BY_HAND.values(), ids=BY_HAND)
+def test_a_key_is_revoked_so_that_the_file_can_be_read_or_by_hand(file: Path, text: str) -> None:
+    for name, other in (("ann", "bob"), ("bob", "ann")):
+        file.write_text(text)
+        try:
+            revoke_keys(file, name)
+        except KeyFileError as fault:
+            assert "by hand" in str(fault)  # noqa: PT017, either is right
+            assert file.read_text() == text
+        else:
+            assert [key.name for key in read_keys(file)] == [other]
 
 
 SPOILED = {

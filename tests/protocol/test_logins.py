@@ -47,6 +47,13 @@ async def test_a_login_that_has_expired_is_renewed_and_the_call_sent_once_more(r
         assert service.sent("add") == ["s session-1-of-gw", "s session-2-of-gw"]
 
 
+async def test_an_expired_login_is_renewed_where_the_service_is_told_who_calls_too(service: LoginService) -> None:
+    async with front(service.url, KNOBS, "backend.caller_headers={X-Caller: '{sub}'}") as gateway:
+        service.end_sessions()
+        assert (await gateway.call("modern", "add", SUM)).value == {"sum": 5}
+    assert service.sent("add") == ["s session-1-of-gw", "s session-2-of-gw"]
+
+
 async def test_many_calls_with_an_expired_login_log_in_once(service: LoginService) -> None:
     async with front(service.url, KNOBS) as gateway, asyncio.timeout(PATIENCE):
         service.end_sessions()
