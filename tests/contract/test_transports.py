@@ -20,8 +20,8 @@ from gateway.http_client.response import (
 )
 from gateway.jsonrpc import request_bytes
 from gateway.jsonrpc.response import parse_response
-from tests.contract.transports import STANDS, Act, OpenTransport, Stand
-from tests.waiting import PATIENCE
+from tests.contract.transports import STANDS, Act, OpenTransport, SocketStand, Stand
+from tests.waiting import PATIENCE, until
 
 MIB = 1024 * 1024
 
@@ -157,6 +157,27 @@ async def test_a_credential_that_is_refused_is_told_apart(stand: Stand, transpor
     assert stand.messages == []
     stand.act = Act.ECHO
     assert await is_right(transport, 2)
+
+
+async def test_a_notification_is_sent_and_no_reply_is_awaited(stand: Stand, transport: OpenTransport) -> None:
+    if not isinstance(stand, SocketStand):  # an exchange of HTTP always has a response
+        return
+    stand.act = Act.WAIT
+    note = Outgoing(None, b'{"jsonrpc":"2.0","method":"note","params":[1]}', RequestParts())
+    reply = await transport.send(note, timeout=PATIENCE, max_bytes=MIB)
+    assert (reply.body, reply.is_success) == (b"", True)
+    await stand.got(1)
+    assert stand.messages == [{"jsonrpc": "2.0", "method": "note", "params": [1]}]
+
+
+async def test_however_many_credentials_there_are_few_connections_are_kept(
+    stand: Stand, transport: OpenTransport
+) -> None:
+    for number in range(12):
+        parts = RequestParts({"X-Api-Key": f"key {number}"})
+        body = request_bytes(f"c{number}", "echo", [number])
+        await transport.send(Outgoing(f"c{number}", body, parts), timeout=PATIENCE, max_bytes=MIB)
+    await until(lambda: stand.listener.open_connections, lambda count: count <= 3)
 
 
 async def test_a_closed_transport_sends_nothing(stand: Stand, transport: OpenTransport) -> None:

@@ -48,6 +48,11 @@ class Listener:
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._closed = False
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections there are now."""
+        return len(self._tasks)
+
     async def open(self) -> None:
         """Listen, after :meth:`close` on the port of before."""
         self._closed = False
