@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import signal
 from pathlib import Path
 
@@ -53,6 +54,22 @@ async def killed_between_rotations(folder: Path, calls: int, rotations: int) -> 
 
 async def test_a_kill_loses_no_call_that_was_begun(tmp_path: Path) -> None:
     await killed_between_rotations(tmp_path, calls=200, rotations=2)
+
+
+async def test_a_line_that_a_full_disk_cut_is_ended_before_the_next_one(tmp_path: Path) -> None:
+    file, cut = tmp_path / "audit.jsonl", '{"version'
+    knobs = (f"telemetry.audit.to={file}", "telemetry.audit.required=true")
+    async with ScriptedBackend() as backend, serving(backend.url, *knobs) as (program, gateway):
+        none, most = resource.prlimit(program.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (file.stat().st_size + len(cut), most))
+        refused = await gateway.call("rest", "add", {"a": 1, "b": 2})
+        assert (refused.status, refused.code) == (503, "audit_unavailable")
+        resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (none, most))
+        assert (await gateway.call("rest", "add", {"a": 3, "b": 4})).value == {"sum": 7}
+        assert backend.calls("add") == 1
+        _, second, *others = (await until(file.read_text, lambda text: '"ended"' in text)).splitlines()
+    assert second == cut
+    assert [json.loads(line)["event"] for line in others][-2:] == ["begun", "ended"]
 
 
 async def test_lines_on_standard_output_stand_beside_the_log(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ import jsonschema
 import pytest
 
 from gateway.config.source import ConfigError
+from gateway.errors import AuditUnavailable
 from gateway.telemetry import audit
 from gateway.telemetry.record import CALL, Record
 from tests.each import each
 from tests.fault.behaviours import Hang, error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, front
+from tests.virtual_time import virtually
 from tests.waiting import until
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "config" / "audit.schema.json").read_text())
@@ -159,6 +161,23 @@ async def test_a_required_line_that_cannot_be_written_stops_the_call_and_no_othe
         assert (await gateway.call("modern", "add", {"a": 1, "b": 2})).status == 503
         assert "add" in await gateway.tools()
     assert backend.calls("add") == 1
+
+
+@virtually
+async def test_a_pipe_that_is_full_and_that_nobody_reads_refuses_a_call_within_the_bound() -> None:
+    """As a file on a network disk does that hangs."""
+    reader, writer = os.pipe()
+    auditor = audit.Audit(f"/dev/fd/{writer}", required=True)
+    try:
+        os.set_blocking(writer, False)
+        assert os.write(writer, more := bytes(1024 * 1024)) < len(more)
+        with pytest.raises(AuditUnavailable):
+            await auditor.begin(Record("r", method=CALL))
+        assert asyncio.get_running_loop().time() == audit.WRITE_TIMEOUT
+    finally:
+        os.close(reader)  # which ends the write that waits
+        os.close(writer)
+        auditor.close()
 
 
 async def test_a_rotation_loses_no_line(backend: ScriptedBackend, file: Path) -> None:
