@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.each import each
 from tests.fault.behaviours import result
@@ -138,9 +139,11 @@ INVALID: list[Any] = [
 async def test_what_is_no_content_is_a_tool_error(
     client: Client, backend: ScriptedBackend, era: str, value: Any
 ) -> None:
-    """Clients refuse the whole answer otherwise."""
+    """Clients refuse the whole answer otherwise. The log tells what the client got."""
     backend.on("show", result(value))
-    called = await show(client, era)
+    with capture_logs() as logged:
+        called = await show(client, era)
+    assert [line["outcome"] for line in logged if line["event"] == "request"] == ["bad_backend_answer"]
     assert called["isError"] is True
     assert [block["type"] for block in called["content"]] == ["text"]
     assert "structuredContent" not in called

@@ -47,6 +47,19 @@ async def test_two_tools_are_listed_that_find_and_call_the_others(surface: Surfa
 
 
 @pytest.mark.parametrize("surface", SURFACES)
+async def test_a_tool_that_is_found_has_the_annotations_that_a_list_has(surface: Surface) -> None:
+    marked = "catalog.tools.add.annotations={destructiveHint: true, readOnlyHint: false}"
+    async with (
+        ScriptedBackend() as backend,
+        front(backend.url, marked) as gateway,
+        front(backend.url, ON, marked) as it,
+    ):
+        (found, *_) = (await it.call(surface, "search_tools", {"query": "add numbers"})).value["tools"]
+        assert found["annotations"]["destructiveHint"] is True
+        assert found["annotations"] == (await gateway.tools(surface))["add"]["annotations"]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
 async def test_arguments_that_are_null_are_none(surface: Surface) -> None:
     async with ScriptedBackend((AGE,)) as backend, front(backend.url, ON) as gateway:
         for name, arguments in (("age", None), ("call_tool", {"name": "age", "arguments": None})):
@@ -93,6 +106,15 @@ async def test_while_a_list_is_small_the_names_of_ours_are_the_services(surface:
 async def test_a_misspelled_name_is_told_the_nearest_one(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON) as gateway:
         assert (await through(gateway, surface, "Add", {})).message.endswith(". Did you mean add?")
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_nearest_name_is_in_the_style_in_which_search_shows_it(surface: Surface) -> None:
+    async with ScriptedBackend([Rpc("sums.total")]) as backend, front(backend.url, ON) as gateway:
+        (name,) = await searched(gateway, surface, "total")
+        for misspelled in ("sums.totals", "sums_totals"):
+            told = (await through(gateway, surface, misspelled, {})).message
+            assert told.endswith(f". Did you mean {name}?")
 
 
 @pytest.mark.parametrize("surface", SURFACES)

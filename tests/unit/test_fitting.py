@@ -73,6 +73,12 @@ async def test_of_an_object_the_large_list_is_cut_and_its_small_members_stay() -
     assert more == f"{10_100 - len(kept['items']) - len(kept['other'])} more items"
 
 
+async def test_a_short_text_without_room_is_left_out_whole() -> None:
+    """Half a name, or half a date, says something else."""
+    kept, more = await shown({"town": "t" * 70, "name": "n" * 80}, 100)
+    assert (kept, more) == ({"name": "n" * 80}, "1 more member")
+
+
 async def test_a_long_text_is_cut_within_its_characters() -> None:
     text = '"ä\u20ac\U0001f600\n' * 1000
     kept, more = await shown(text, 1000, "offset")
