@@ -178,6 +178,38 @@ async def test_it_draws_the_calls_and_failures_since_the_samples_began() -> None
     assert text.count('<td class="num">10</td><td class="num">0</td>') == 2  # in 5 minutes, and in an hour
 
 
+async def test_after_the_restart_of_a_worker_it_counts_from_nothing() -> None:
+    """A counter that went back is of another process."""
+    key = (cells.REQUEST, "", "mcp", "tools/call", "ok", "")
+    rest = [0.0] * cells.SUM
+    found: dict[Any, list[float]] = {key: [10.0, *rest]}
+    page = AdminPage(AdminPageSettings(), lambda: (found, {}), no_details)
+    history = asyncio.create_task(page.keep_history())
+    await asyncio.sleep(0)  # one sample
+    history.cancel()
+    found[key] = [2.0, *rest]
+    service = {"name": "", "path": "/mcp", "tools": 1, "quarantined": 0, "listing_age": 1.0, "problems": []}
+    process = {"worker": None, "unready": None, "configuration": None, "services": [service], "problems": []}
+    text = (await page.respond(None, [process], reloads=False)).body.decode()
+    assert text.count('<td class="num">2</td><td class="num">0</td>') == 2  # in 5 minutes, and in an hour
+
+
+async def test_it_counts_the_calls_that_failed(session: ClientSession, start: Start, backend: ScriptedBackend) -> None:
+    server = await start()
+    backend.on("add", error(-32000, "no"))
+
+    async def counts() -> tuple[int, int]:
+        page = (await asked(session, server, "GET", "/")).body.decode()
+        row = re.search(r'5 minutes</th><td class="num">(\d+)</td><td class="num">(\d+)</td>', page)
+        assert row is not None
+        return int(row[1]), int(row[2])
+
+    before = await counts()
+    for tool, arguments in (("add", {"a": 1, "b": 2}), ("echo", {"value": 1})):
+        await Client(session, server.port).post("/mcp/tools/invoke", {"name": tool, "arguments": arguments})
+    assert await counts() == (before[0] + 2, before[1] + 1)
+
+
 async def test_an_issuer_whose_keys_never_came_is_there_and_says_so(session: ClientSession, start: Start) -> None:
     nobody = "auth={mode: jwt, issuers: [{issuer: 'http://127.0.0.1:9'}]}"
     server = await start(nobody, "server.public_url=http://127.0.0.1:8080", "backend.credentials.mode=none")

@@ -18,9 +18,10 @@ from gateway.catalog.pins import write_pins
 from gateway.config.source import ConfigError, load_settings
 from gateway.process.server import Server
 from gateway.settings import Settings
+from gateway.web.pages import PAGE_SIZE
 from tests.configuring import BASE, file
 from tests.fault.behaviours import result
-from tests.fault.methods import ADD, ECHO, openrpc
+from tests.fault.methods import ADD, ECHO, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.http_servers import served
 from tests.page.figures import MOST_KILOBYTES, kilobytes_of_files
@@ -120,6 +121,15 @@ async def test_a_tool_says_its_names_how_it_is_called_and_who_said_which_annotat
 @pytest.mark.parametrize("number", ["0", "-1", "9999999999", "x", "%C2%B2"])
 async def test_any_page_number_is_a_page(client: Client, number: str) -> None:
     assert (await client.get(f"/?page={number}")).status == 200
+
+
+async def test_a_later_page_has_the_tools_that_are_on_no_other(connect: Connect) -> None:
+    names = [f"m{number:04}" for number in range(PAGE_SIZE + 7)]
+    async with ScriptedBackend([Rpc(name) for name in names]) as many:
+        client = await connect(url=many.url)
+        first, second, beyond = [await client.get(f"/?page={number}") for number in (1, 2, 99)]
+        assert (tools_on(first), tools_on(second), tools_on(beyond)) == (names[:-7], names[-7:], names[-7:])
+        assert 'href="./?page=2' in words(first)
 
 
 async def test_a_tool_has_its_arguments_names_and_what_the_model_reads(client: Client) -> None:
