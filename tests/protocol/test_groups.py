@@ -245,6 +245,19 @@ async def test_a_reload_that_changes_nothing_leaves_the_group() -> None:
         assert it.gateway.resources["/all"] is before
 
 
+async def test_a_reload_of_the_group_that_changes_no_tool_is_told_to_no_stream() -> None:
+    async with grouped() as it:
+        await it.names()
+        before = it.gateway.resources["/all"]
+        async with it.client().listen({"toolsListChanged": True}) as stream:
+            assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
+            await it.reload("groups.all.limits.discovery=501/minute")
+            assert it.gateway.resources["/all"] is not before
+            assert await it.names() == ["crm_add", "shop_echo"]
+            it.gateway.end_streams()
+            assert [message for message in await stream.rest() if "method" in message] == []
+
+
 async def test_a_call_goes_on_while_a_reload_swaps_its_service() -> None:
     """The old service is closed after the call of the old group."""
     async with grouped() as it:

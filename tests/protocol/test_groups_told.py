@@ -45,6 +45,14 @@ async def test_the_pages_show_a_group_as_they_show_a_service() -> None:
         assert it.backends["crm"].calls("add") == 0
 
 
+async def test_a_preview_is_logged_under_the_groups_name_of_the_tool() -> None:
+    async with grouped() as it:
+        await it.names()
+        with capture_logs() as logged:
+            assert (await it.client().post("/page/crm.add", {"arguments": TWO_AND_THREE})).status == 200
+    assert [line["tool"] for line in logged if line["event"] == "request"] == ["crm.add"]
+
+
 async def test_search_on_the_page_of_a_large_group_is_told() -> None:
     async with grouped(
         "groups.all.catalog.search={above: 1000}", services={"crm": [Rpc(f"m{number}") for number in range(201)]}
