@@ -12,6 +12,7 @@ from aiohttp import ClientSession
 from structlog.testing import capture_logs
 
 from gateway.telemetry.families import FAMILIES
+from gateway.telemetry.metrics import render
 from tests.each import each
 from tests.fault.behaviours import Cut, Hang, error
 from tests.fault.methods import METHODS
@@ -288,3 +289,12 @@ async def test_a_certificate_for_the_service_says_when_it_ends(session: ClientSe
         found = await scraped(gateway, session)
     (end,) = found.lines("mcp_gateway_certificate_expiry_seconds", file=str(cert))
     assert end > found.value("mcp_gateway_start_time_seconds")
+
+
+@pytest.mark.own_server("no gateway")
+async def test_a_family_that_only_a_newer_worker_knows_hides_no_other() -> None:
+    """During an upgrade workers of two versions report to one parent."""
+    found = {("mcp_gateway_of_tomorrow", ""): [1.0], ("mcp_gateway_queue_length", ""): [3.0]}
+    text, _ = await render((found, {}), [""], "")
+    assert b"of_tomorrow" not in text
+    assert b'\nmcp_gateway_queue_length{service=""} 3.0\n' in text

@@ -18,6 +18,7 @@ from tests.fault.behaviours import Cut, Honest, InTurn, error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.otlp import CLIENT, SERVER, Collector, Received
+from tests.protocol.grouped import grouped
 from tests.protocol.talk import JSON, LEGACY, Client, legacy_headers, modern_headers, modern_request, request
 from tests.protocol.test_trace import ADD, CALLS, PARENT, STATE, received
 from tests.waiting import until
@@ -192,8 +193,10 @@ async def test_a_refused_request_has_a_span_without_an_exchange(
     trace: Start, collector: Collector, backend: ScriptedBackend
 ) -> None:
     client = await trace()
-    await client.modern("tools/call", {"name": "no_such_tool", "arguments": {}})
+    with capture_logs() as logs:
+        await client.modern("tools/call", {"name": "no_such_tool", "arguments": {}})
     span = await collector.span("tools/call")
+    assert [line["trace_id"] for line in logs if line["event"] == "request"] == [span.trace_id]
     assert span.attributes["gen_ai.tool.name"] == "no_such_tool"
     assert span.failed
     assert span.attributes["error.type"] == span.attributes["rpc.response.status_code"] == "-32602"
@@ -209,11 +212,14 @@ async def test_the_name_of_a_span_is_none_that_a_stranger_made_up(trace: Start, 
 
 
 async def test_a_listing_that_is_read_has_a_span_of_its_own(
-    collector: Collector, trace: Start, backend: ScriptedBackend
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await trace()
-    span = await collector.span("read listing")
-    assert (span.kind, span.parent, span.failed) == (CLIENT, "", False)
+    for name, value in collector.environ.items():
+        monkeypatch.setenv(name, value)
+    async with grouped("telemetry.traces=on"):
+        spans = await collector.spans("read listing", 2)
+    assert [(span.kind, span.parent, span.failed) for span in spans] == [(CLIENT, "", False)] * 2
+    assert {span.attributes["mcp_gateway.service"] for span in spans} == {"crm", "shop"}
 
 
 @pytest.mark.parametrize(

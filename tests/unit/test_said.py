@@ -26,6 +26,12 @@ def test_a_page_that_repeats_what_expressions_begin_with_holds_nobody_up(part: s
         assert len(text_of(page)) <= 16 * 1024
 
 
+def test_a_page_whose_title_is_its_heading_is_quoted_once() -> None:
+    html = b"<html><head><title>Not Found</title></head><body><h1>Not Found</h1><p>It is not here.</p></body></html>"
+    assert text_of(HttpFacts(404, "text/html", {}, html)) == "Not Found It is not here."
+    assert text_of(HttpFacts(404, "text/html", {}, html.replace(b"<p>It is not here.</p>", b""))) == "Not Found"
+
+
 SECRETS: Final = ("apikey0123456789", "Tok3nOfTheHeader0123")
 
 
