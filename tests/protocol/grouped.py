@@ -14,6 +14,7 @@ from aiohttp import ClientSession
 
 from gateway.config.source import load_settings
 from gateway.process.server import Server
+from gateway.store import ServerStore
 from tests.authorization.stand import Bearer, tools_in
 from tests.fault.methods import ADD, ECHO, Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -48,7 +49,10 @@ class Grouped:
 
 @asynccontextmanager
 async def grouped(
-    *knobs: str, services: Mapping[str, Sequence[Rpc]] = USUAL, members: str = "'*'"
+    *knobs: str,
+    services: Mapping[str, Sequence[Rpc]] = USUAL,
+    members: str = "'*'",
+    store: ServerStore | None = None,
 ) -> AsyncIterator[Grouped]:
     """Services with these methods and the group ``all`` of them, open to all unless ``knobs`` say who may call."""
     async with AsyncExitStack() as stack:
@@ -56,5 +60,5 @@ async def grouped(
         auth = () if any(knob.startswith("auth.") for knob in knobs) else ("auth.mode=off",)
         urls = [f"services.{name}.backend.url={backend.url}" for name, backend in backends.items()]
         ground = [*_FREE, *auth, *urls, f"groups.{GROUP}.services={members}", *knobs]
-        client = await stack.enter_async_context(served(load_settings(None, ground, environ={})))
+        client = await stack.enter_async_context(served(load_settings(None, ground, environ={}), store))
         yield Grouped(gateway_of(client), backends, client.session, ground)
