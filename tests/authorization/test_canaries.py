@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +22,7 @@ from tests.fault.behaviours import Body, error
 from tests.fault.methods import METHODS
 from tests.fault.scripted import ScriptedBackend
 from tests.program import Program
+from tests.waiting import until
 
 SECRET = "canary-S3cret-4f1c9a7be2"
 
@@ -114,3 +117,33 @@ async def test_a_secret_of_the_gateway_is_in_no_log_and_no_answer(mode: str) -> 
     assert "gateway started" in written
     for text in (*seen, written):
         assert SECRET not in text
+
+
+QUOTED = (
+    "eyJhbGciOiJub25lIn0.eyJzdWIiOiJjYW5hcnkifQ.canary-signature", "token: canary0123456789",
+    "Basic Y2FuYXJ5OmNhbmFyeQ==",    f'Digest username="gw", response="{"ca9a" * 8}"', "redis://canary:canary@db.canary.internal:6379/0",
+    "Canary\\Billing\\Invoice", "canary.billing.Invoice.__init__()", "com.canary.billing.CanaryException",
+    "/canary/billing/invoice.py:42", "/etc/canary/secrets.d",
+)  # fmt: skip
+"""What services say of their inside and of other credentials, each of a form that one pattern knows."""
+INSIDE = re.compile(r"(?i)canary|Y2FuYXJ5|ca9a|billing")
+
+
+async def test_what_a_service_quotes_of_its_inside_is_in_no_log_no_audit_and_no_answer(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    knobs = ("backend.credentials.mode=none", f"telemetry.audit.to={file}", "telemetry.audit.arguments=all")
+    async with watched(*knobs) as it:
+        ann = it.stand.client(it.stand.issuer.sign(sub="ann"))
+        for number, quoted in enumerate(QUOTED):
+            it.stand.backend.on(
+                "add", error(-32000, f"it failed at {quoted} again", {"message": f"see {quoted} there"})
+            )
+            answers = [await ann.call(surface, "add", ARGUMENTS) for surface in CALLS]
+            for answer in answers:
+                assert "it failed at" in answer.body.decode()
+                assert not INSIDE.search(answer.body.decode()), f"{number}: {answer.body.decode()}"
+        lines = await until(lambda: file.read_text().splitlines(), lambda seen: len(seen) > len(QUOTED) * len(CALLS))
+        written = it.program.output
+    assert '"outcome":"execution_error"' in written
+    assert not INSIDE.search(written.replace(str(file), ""))
+    assert not INSIDE.search("\n".join(lines))

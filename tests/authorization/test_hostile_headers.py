@@ -13,7 +13,7 @@ from tests.each import each
 from tests.fault.behaviours import error
 from tests.fault.scripted import ScriptedBackend
 from tests.program import serving
-from tests.protocol.talk import exchange, meta, modern_headers, status_of
+from tests.protocol.talk import exchange, meta, modern_headers, modern_request, status_of
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -38,6 +38,29 @@ async def test_no_header_moves_a_request_to_a_path_that_is_open(header: str, pat
         await invites(it, [(header, path), ("X-Forwarded-Method", "OPTIONS"), ("X-HTTP-Method-Override", "OPTIONS")])
         document = await it.client().get(OPEN_PATHS[0], **{header: "/mcp"})
         assert document.json["resource"].endswith("/mcp")
+
+
+ANOTHER_CALL: Final[dict[str, dict[str, str | None]]] = {
+    "another method": {"Mcp-Method": "tools/list"},
+    "another method, and no tool": {"Mcp-Method": "tools/list", "Mcp-Name": None},
+    "no method": {"Mcp-Method": None},
+    "another tool": {"Mcp-Name": "echo"},
+    "no tool": {"Mcp-Name": None},
+}
+
+
+@each("changes", ANOTHER_CALL.values(), ids=ANOTHER_CALL)
+async def test_what_a_proxy_may_decide_by_is_the_call_that_is_made(changes: dict[str, str | None]) -> None:
+    """A proxy that reads Mcp-Method and Mcp-Name, and no body, lets through what the gateway then does."""
+    async with stand() as it:
+        ann = it.of("ann")
+        body = modern_request("tools/call", {"name": "add", "arguments": TWO_AND_THREE})
+        whole = modern_headers("tools/call", "add")
+        lying = {name: value for name, value in (whole | changes).items() if value is not None}
+        refused = await ann.mcp(body, lying)
+        assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
+        assert it.backend.calls("add") == 0
+        assert (await ann.mcp(body, whole)).result["structuredContent"] == {"sum": 5}
 
 
 @pytest.mark.parametrize("surface", CALLS)

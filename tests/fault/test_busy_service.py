@@ -107,6 +107,24 @@ async def test_one_caller_that_floods_one_tool_holds_half_of_a_third_and_another
     assert len(calls) == 31
 
 
+async def test_one_caller_whose_calls_of_several_tools_hang_holds_a_third_and_others_answer(
+    backend: ScriptedBackend,
+) -> None:
+    async with callers_of(backend, 16) as callers:  # four of these are for listings
+        for tool in ("add", "echo", "fail"):
+            backend.on(tool, Hang("nothing"))
+            for _ in range(10):
+                await callers.begin(1, tool)
+        assert [backend.calls(tool) for tool in ("add", "echo", "fail")] == [2, 2, 0]
+        for caller in (2, 3):
+            for tool in ("add", "echo", "fail"):
+                await callers.begin(caller, tool)
+        await backend.called("fail", 2)
+        assert [backend.calls(tool) for tool in ("add", "echo", "fail")] == [4, 4, 2]
+        backend.release.set()
+        await callers.end()
+
+
 async def test_with_slots_to_spare_one_caller_that_floods_makes_another_wait_for_nothing(
     backend: ScriptedBackend,
 ) -> None:
