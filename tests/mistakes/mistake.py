@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 # What tells about our insides, and nothing about the mistake.
 INSIDES: Final = re.compile(r"Traceback|Input should|<class|\bpydantic\b|\bNoneType\b|\bValidationError\b|object at 0x")
@@ -20,8 +20,7 @@ class Told:
     text: str
 
 
-@dataclass(frozen=True)
-class Mistake:
+class Mistake(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"name": "mistake"}):
     """Hold what is expected of one mistake.
 
     ``name`` says the mistake in a sentence. ``thing`` is the text that names what is wrong, ``remedy`` the text that
@@ -40,23 +39,3 @@ class Mistake:
         assert self.thing in told.text, told.text
         assert self.remedy in told.text, told.text
         assert not INSIDES.search(told.text), told.text
-
-
-class Addresses(ABC):
-    """Know the addresses of one run by names such as ``<service>``, so that the rows can be the same each time."""
-
-    @abstractmethod
-    def names(self) -> Mapping[str, str]:
-        """Return each name with its address."""
-
-    def filled(self, text: str) -> str:
-        """Put the addresses of this run in place of their names."""
-        for name, value in self.names().items():
-            text = text.replace(name, value)
-        return text
-
-    def named(self, text: str) -> str:
-        """Put names in place of the addresses of this run."""
-        for name, value in self.names().items():
-            text = text.replace(value, name)
-        return text

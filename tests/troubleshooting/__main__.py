@@ -9,7 +9,7 @@ from tests.troubleshooting.page import PAGE, rendered, run_cases
 
 sections = list(run_cases())
 if "--print" in sys.argv:
-    rows = {row.case.mistake: (row.code, row.text) for _, printed in sections for row in printed}
+    rows = {row.case.name: (row.code, row.text) for _, printed in sections for row in printed}
     json.dump({"page": rendered(sections), "rows": rows}, sys.stdout)
 else:
     PAGE.write_text(rendered(sections), encoding="utf-8")

@@ -13,10 +13,19 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from gateway.cli import COMMAND, main
-from tests.troubleshooting.cases import SECTIONS, Case
+from tests.mistakes.reading import read_sections
+from tests.mistakes.row import Row
 from tests.troubleshooting.places import Places, started
 from tests.waiting import PATIENCE
 
+
+class Case(Row, frozen=True, kw_only=True):
+    """Hold one mistake; the page shows its remedy."""
+
+    remedy: str = ""
+
+
+SECTIONS: Final = read_sections(Path(__file__).with_name("cases.yaml"), Case)
 PAGE: Final = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 # What the page says in place of the ports of one run.
 _PORTS: Final = {"closed": 9, "taken": 8080, "tls": 8443, "redis": 6379}
@@ -60,7 +69,7 @@ class _Run:
         self._case = case
         self._places = places
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed at the end
-        arguments = case.arguments(places), case.environ, self._errors.fileno()
+        arguments = case.arguments(places.names()), case.environ, self._errors.fileno()
         self._process = _FORK.Process(target=_become, args=arguments)
 
     def __enter__(self) -> Self:
@@ -76,7 +85,7 @@ class _Run:
     def result(self) -> Printed:
         """Wait for the end, and return what was printed."""
         self._process.join(PATIENCE)
-        assert self._process.exitcode is not None, f"{self._case.mistake} takes more than {PATIENCE:.0f} s"
+        assert self._process.exitcode is not None, f"{self._case.name} takes more than {PATIENCE:.0f} s"
         self._errors.seek(0)
         text = normalized(self._errors.read().decode(), self._places)
         return Printed(self._case, self._process.exitcode, text)
@@ -104,7 +113,7 @@ def rendered(sections: Iterator[tuple[str, list[Printed]]] | list[tuple[str, lis
     lines = [_HEAD]
     for title, rows in sections:
         lines.append(f"## {title}\n\n| mistake | printed |\n|---|---|")
-        lines += [f"| {row.case.mistake} | {_cell(row.text)} |" for row in rows]
+        lines += [f"| {row.case.name} | {_cell(row.text)} |" for row in rows]
         lines.append("")
     return "\n".join(lines)
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.each import each
-from tests.troubleshooting.cases import SECTIONS, Case
-from tests.troubleshooting.page import PAGE
+from tests.troubleshooting.page import PAGE, SECTIONS, Case
 from tests.waiting import PATIENCE
 
 CASES = [case for cases in SECTIONS.values() for case in cases]
@@ -32,16 +31,16 @@ def printed() -> dict[str, Any]:
     return document
 
 
-@each("case", CASES, ids=lambda case: case.mistake)
+@each("case", CASES, ids=lambda case: case.name)
 def test_a_first_mistake_is_told_with_its_cause(printed: dict[str, Any], case: Case) -> None:
-    code, text = printed["rows"][case.mistake]
-    assert (code, case.told in text) == (case.code, True), text
+    code, text = printed["rows"][case.name]
+    assert (code, case.thing in text) == (case.code, True), text
     assert not PYTHON.search(text), text
 
 
-@each("case", [case for case in CASES if case.code == 3], ids=lambda case: case.mistake)
+@each("case", [case for case in CASES if case.code == 3], ids=lambda case: case.name)
 def test_a_service_without_a_listing_has_one_cause_and_one_next_step(printed: dict[str, Any], case: Case) -> None:
-    lines = printed["rows"][case.mistake][1].splitlines()
+    lines = printed["rows"][case.name][1].splitlines()
     assert [line.split()[0] for line in lines[-2:]] == ["cause", "next"]
     assert sum(line.startswith(("cause", "next")) for line in lines) == 2
     assert len(lines) <= 7, "questions with the same answer are one line"
@@ -52,4 +51,4 @@ def test_the_page_shows_what_is_printed(printed: dict[str, Any]) -> None:
 
 
 def test_the_page_has_at_least_20_mistakes_of_different_names() -> None:
-    assert len({case.mistake for case in CASES}) == len(CASES) >= 20
+    assert len({case.name for case in CASES}) == len(CASES) >= 20
