@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import field
 
 from tests.mistakes.commands import Command
 from tests.mistakes.contact.vocabulary import stand_in
 from tests.mistakes.mistake import Mistake
+
+_NAME: Final = re.compile(r"<[a-z][a-z.:-]*>")
 
 
 class Row(Mistake, frozen=True, kw_only=True):
@@ -57,10 +60,8 @@ class Row(Mistake, frozen=True, kw_only=True):
 
 
 def filled(text: str, names: Mapping[str, str]) -> str:
-    """Put what they are in this run in place of names."""
-    for name, value in names.items():
-        text = text.replace(name, value)
-    return text
+    """Put what they are in this run in place of names. Raise KeyError for one that is not known."""
+    return _NAME.sub(lambda found: names[found[0]], text)
 
 
 def named(text: str, names: Mapping[str, str]) -> str:

@@ -32,6 +32,11 @@ async def tell(rows: Iterable[Row], names: Mapping[str, str] | None = None) -> d
             if row.there is not None:
                 port = await stack.enter_async_context(standing(stand_in(row.there), authority))
                 mine |= {"<host>": f"127.0.0.1:{port}", "<port>": str(port)}
-            commands[row.name], own[row.name] = row.prepared(here, mine), mine
+            own[row.name] = mine
+            try:
+                commands[row.name] = row.prepared(here, mine)
+            except KeyError as unknown:
+                unknown.add_note(f"row {row.name}")
+                raise
         told = await run_all(commands)
     return {name: Told(one.code, named(one.text, own[name])) for name, one in told.items()}
