@@ -23,9 +23,9 @@ from tests.authorization.forge import OMIT
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.keys import ec_key, octets, rsa_key
 from tests.authorization.token_endpoint import start_token_endpoint
-from tests.mistakes.mistake import Mistake, Told
+from tests.mistakes.mistake import Mistake, Told, filled
 from tests.mistakes.reading import read_rows
-from tests.mistakes.row import Row, filled
+from tests.mistakes.row import Row
 from tests.mistakes.telling import tell
 from tests.program import serving
 from tests.troubleshooting.places import started

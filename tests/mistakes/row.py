@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from msgspec import field
 
 from tests.mistakes.commands import Command
 from tests.mistakes.contact.vocabulary import stand_in
-from tests.mistakes.mistake import Mistake
-
-_NAME: Final = re.compile(r"<[a-z][a-z.:-]*>")
+from tests.mistakes.mistake import Mistake, filled
 
 
 class Row(Mistake, frozen=True, kw_only=True):
@@ -57,15 +54,3 @@ class Row(Mistake, frozen=True, kw_only=True):
             path.chmod(0o400 if name in self.read_only else 0o600)
         environ = {name: filled(value, names) for name, value in self.environ.items()}
         return Command(tuple(self.arguments(names)), self.typed, self.until, str(here), environ)
-
-
-def filled(text: str, names: Mapping[str, str]) -> str:
-    """Put what they are in this run in place of names. Raise KeyError for one that is not known."""
-    return _NAME.sub(lambda found: names[found[0]], text)
-
-
-def named(text: str, names: Mapping[str, str]) -> str:
-    """Put names in place of what they are in this run: a longer text before one that is part of it."""
-    for name, value in sorted(names.items(), key=lambda item: len(item[1]), reverse=True):
-        text = text.replace(value, name)
-    return text

@@ -5,18 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from tests.mistakes.commands import run_all
 from tests.mistakes.contact.stand_ins import standing
 from tests.mistakes.contact.vocabulary import stand_in
 from tests.mistakes.mistake import Told
-from tests.mistakes.row import Row, named
+from tests.mistakes.row import Row
 from tests.tls import Authority
 
 
 async def tell(rows: Iterable[Row], names: Mapping[str, str] | None = None) -> dict[str, Told]:
-    """Return what each row came to, with names in place of what differs from run to run.
+    """Return what each row came to.
 
     Those of ``names`` are for all rows; <ca> is the authority of the stand-ins, and each row has <here>, <host> and
     <port> of its own.
@@ -39,4 +40,4 @@ async def tell(rows: Iterable[Row], names: Mapping[str, str] | None = None) -> d
                 unknown.add_note(f"row {row.name}")
                 raise
         told = await run_all(commands)
-    return {name: Told(one.code, named(one.text, own[name])) for name, one in told.items()}
+    return {name: replace(one, names=own[name]) for name, one in told.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tests.mistakes.mistake import INSIDES, Told
+from tests.mistakes.mistake import INSIDES, Told, filled
 from tests.mistakes.row import Row
 
 _PART: Final = re.compile(r"^(cause|next) +(.*)$", re.MULTILINE)
@@ -25,6 +25,7 @@ class Contact(Row, frozen=True, kw_only=True):
             return "misleads"
         if self.code in (0, 2):
             said = {"cause": told.text, "next": told.text}
-        if self.thing not in said.get("cause", ""):
+        thing, remedy = (filled(part, told.names) for part in (self.thing, self.remedy))
+        if thing not in said.get("cause", ""):
             return "misleads"
-        return "remedy" if self.remedy in said.get("next", "") else "thing"
+        return "remedy" if remedy in said.get("next", "") else "thing"
