@@ -11,7 +11,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from tests.mistakes.contact.stand_ins import Answering, Asked, Http, Raw, Reply, StandIn, Talking
@@ -125,9 +125,10 @@ def listed(*methods: str, **more: str) -> Callable[[Asked], Reply]:
     return rpc({"rpc.discover": {"openrpc": "1.2.6", "info": {"title": "Shop", "version": "1"}, "methods": described}})
 
 
-def _huge(asked: Asked) -> Reply:
-    """Answer as a service whose listing is larger than is read."""
-    return listed("shop.sell", description="x" * (17 * 2**20))(asked)
+@cache
+def _huge() -> Callable[[Asked], Reply]:
+    """Return a service whose listing is larger than is read. It is made once, and when it is first asked."""
+    return listed("shop.sell", description="x" * (17 * 2**20))
 
 
 def after(text: str, type: str = "application/json") -> Answering:
@@ -240,5 +241,5 @@ WORDS: Final[Mapping[str, Callable[..., Any]]] = {
     **{maker.__name__: maker for maker in _MAKERS},
     **{name: partial(Raw, talk) for name, talk in _TALKS.items()},
     "hanging": lambda: _hang,
-    "huge_listing": lambda: _huge,
+    "huge_listing": lambda: lambda asked: _huge()(asked),
 }
