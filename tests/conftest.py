@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 from pytest_aiohttp.plugin import AiohttpServer
 
+from tests import starts
 from tests.authorization.token_endpoint import TokenEndpoint, start_token_endpoint
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -17,6 +19,16 @@ from tests.http_servers import SERVERS, MakeClient, on_server
 def pytest_configure() -> None:
     # A job in the background of a shell ignores SIGINT, and so does each program that a test starts from there.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    choice = os.environ.get("STARTS", "fork")
+    if choice not in ("fork", "exec"):
+        raise pytest.UsageError(f"STARTS={choice}: it is fork or exec")
+    starts.fork_server = starts.ForkServer() if choice == "fork" else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    if starts.fork_server is not None:
+        starts.fork_server.close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -17,11 +16,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import aiohttp
 
 from tests.front import Front, ground
+from tests.starts import Forked, started
 from tests.waiting import PATIENCE
 
 
@@ -43,8 +43,18 @@ class Ran:
         return self.out + self.err
 
 
-async def run(*arguments: str, **environ: str) -> Ran:
-    """Run to the end; ``environ`` is added to the environment."""
+TRACEBACK: Final = "Traceback (most recent call last)"
+
+
+def refuse_traceback(text: str) -> None:
+    """Raise AssertionError where a program has printed a traceback. It quotes lines of the program, which may have the
+    very words that a test looks for."""
+    assert TRACEBACK not in text, text
+
+
+async def run(*arguments: str, fails_inside: bool = False, **environ: str) -> Ran:
+    """Run to the end; ``environ`` is added to the environment. Standard error has a traceback only where a program
+    ``fails_inside``."""
     process = await started(*arguments, environ=environ)
     try:
         async with asyncio.timeout(PATIENCE):
@@ -54,12 +64,16 @@ async def run(*arguments: str, **environ: str) -> Ran:
         await process.communicate()
         raise
     assert process.returncode is not None
-    return Ran(process.returncode, out.decode(), err.decode())
+    ran = Ran(process.returncode, out.decode(), err.decode())
+    if not fails_inside:
+        refuse_traceback(ran.err)
+    return ran
 
 
 class Program:
     """A program that runs until it is told to stop. ``lines`` are what it has said, on both streams. ``module`` is what
-    ``python`` runs, in ``folder`` or here; ``environ`` is added to the environment."""
+    ``python`` runs, in ``folder`` or here; ``environ`` is added to the environment. It says a traceback only where it
+    ``fails_inside``."""
 
     def __init__(
         self,
@@ -68,13 +82,15 @@ class Program:
         environ: Mapping[str, str] = MappingProxyType({}),
         python: str = sys.executable,
         folder: Path | None = None,
+        fails_inside: bool = False,
     ) -> None:
+        self.fails_inside = fails_inside
         self.lines: list[str] = []
         self._module = module
         self._environ = environ
         self._python, self._folder = python, folder
         self._arguments = arguments
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | Forked | None = None
         self._readers: list[asyncio.Task[None]] = []
         self._closed_streams = 0
         self._news = asyncio.Condition()
@@ -139,11 +155,13 @@ class Program:
         ]
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, failure: type[BaseException] | None, *_: object) -> None:
         assert self._process is not None
         if self._process.returncode is None:
             self._process.kill()
         await self.ended()
+        if failure is None and not self.fails_inside:
+            refuse_traceback(self.output)
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
         async for line in stream:
@@ -163,23 +181,3 @@ async def serving(
     async with Program("serve", *settings(url, *more), environ=environ) as program, aiohttp.ClientSession() as session:
         await program.logged("listing refreshed")
         yield program, Front((await program.logged("gateway started"))["port"], session)
-
-
-async def started(
-    *arguments: str,
-    module: str = "gateway",
-    environ: Mapping[str, str] = MappingProxyType({}),
-    output: int = asyncio.subprocess.PIPE,
-    python: str = sys.executable,
-    folder: Path | None = None,
-) -> asyncio.subprocess.Process:
-    """The process itself; ``output`` is where both its streams go."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}
-    return await asyncio.create_subprocess_exec(
-        *(python, "-m", module, *arguments),
-        env={**inherited, **environ},
-        cwd=folder,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-    )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +18,9 @@ from typing import Any, Final
 from gateway.cli.stdio_command import serve_client
 from gateway.config.source import load_settings
 from tests.front import LEGACY, MODERN, ground
+from tests.program import refuse_traceback
+from tests.starts import Forked
+from tests.starts import started as start
 from tests.waiting import PATIENCE
 
 META: Final = {
@@ -147,16 +149,11 @@ async def connected(url: str, *more: str, blocking: bool = True) -> AsyncIterato
 @asynccontextmanager
 async def started(
     *arguments: str, stdout: int = asyncio.subprocess.PIPE, cwd: Path | None = None, **environ: str
-) -> AsyncIterator[tuple[StdioClient, asyncio.subprocess.Process]]:
+) -> AsyncIterator[tuple[StdioClient, asyncio.subprocess.Process | Forked]]:
     """``stdio`` with these arguments as a process, which is killed at the end if it still runs."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", "stdio", *arguments),
-        env={**{name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}, **environ},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=stdout,
-        stderr=asyncio.subprocess.PIPE,
-        limit=_MAX_LINE,
-        cwd=cwd,
+    pipe = asyncio.subprocess.PIPE
+    process = await start(
+        "stdio", *arguments, environ=environ, given=pipe, output=stdout, errors=pipe, folder=cwd, limit=_MAX_LINE
     )
     assert process.stdin is not None
     assert process.stderr is not None
@@ -168,4 +165,4 @@ async def started(
             process.kill()
         process.stdin.close()
         await process.wait()
-        assert b"Traceback" not in await logged, (await logged).decode()
+        refuse_traceback((await logged).decode())

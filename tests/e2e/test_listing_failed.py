@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 
 from tests.fault.behaviours import Body
 from tests.fault.scripted import ScriptedBackend
 from tests.front import ground
-from tests.program import Program, settings
+from tests.program import Program, settings, started
 from tests.services.process import free_port
 from tests.waiting import PATIENCE, until
 
@@ -46,10 +45,8 @@ async def test_another_failure_is_said_anew() -> None:
 async def test_the_client_of_stdio_is_told_the_cause() -> None:
     url = f"http://127.0.0.1:{free_port()}/jsonrpc"
     options = [part for knob in ground(url) for part in ("--set", knob)]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", "stdio", *options),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    process = await started("stdio", *options, given=pipe, output=pipe, errors=nothing)
     try:
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -6,9 +6,7 @@ import asyncio
 import json
 import math
 import os
-import shlex
 import signal
-import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,6 +26,8 @@ from tests.fault.behaviours import Body
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import LEGACY, MODERN, built, ground
+from tests.starts import CLOSED
+from tests.starts import started as start
 from tests.waiting import PATIENCE
 
 QUICK = ("catalog.ttl=100ms", "mcp.heartbeat=100ms")
@@ -276,12 +276,12 @@ async def test_sigterm_ends_the_process_although_its_client_reads_nothing(backen
     os.close(reading)
 
 
-@each("closed", ["<&-", ">&-"])
+@each("closed", ["given", "output"])
 async def test_a_stream_that_is_closed_is_said(closed: str) -> None:
-    command = f"printf x | {shlex.quote(sys.executable)} -m gateway stdio http://127.0.0.1:9/ {closed}"
-    process = await asyncio.create_subprocess_shell(command, stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.PIPE)
+    streams = {"given": PIPE, "output": PIPE, "errors": PIPE, closed: CLOSED}
+    process = await start("stdio", "http://127.0.0.1:9/", **streams)
     async with asyncio.timeout(PATIENCE):
-        _, said = await process.communicate()
+        _, said = await process.communicate(b"x")
     assert process.returncode == 2
     assert b"Standard input and output must be open" in said
 

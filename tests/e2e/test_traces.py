@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,7 +15,7 @@ import pytest
 from tests.e2e.test_workers import STARTED, options
 from tests.fault.scripted import ScriptedBackend
 from tests.otlp import Collector
-from tests.program import Program, run, serving, settings
+from tests.program import Program, run, serving, settings, started
 from tests.protocol.talk import JSON, Client, modern_headers, modern_request, request
 from tests.redis_server import RedisServer
 from tests.scrape import OPEN, scrape
@@ -52,10 +50,6 @@ def audited(file: Path) -> list[str]:
 def logged(program: Program) -> list[str]:
     lines = [json.loads(line) for line in program.lines if '"event":"request"' in line]
     return [line["trace_id"] for line in lines if line["method"] == "tools/call"]
-
-
-def own_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}
 
 
 async def call(surface: str, client: Client) -> None:
@@ -148,14 +142,9 @@ async def test_stdio_has_the_same_id_in_three_places(
     audit, log = tmp_path / "audit.jsonl", tmp_path / "log"
     knobs = settings(backend.url, TRACES, f"telemetry.audit.to={audit}")
     with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway", "stdio", *knobs),
-            env={**own_environment(), **collector.environ, "OTEL_BSP_SCHEDULE_DELAY": "600000"},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=output,
-        )
-        assert process.stdin is not None
+        environ = {**collector.environ, "OTEL_BSP_SCHEDULE_DELAY": "600000"}
+        pipe = asyncio.subprocess.PIPE
+        process = await started("stdio", *knobs, environ=environ, given=pipe, output=pipe, errors=output.fileno())
         parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         message = modern_request("tools/call", {**CALL, "_meta": {"traceparent": parent}})
         out, _ = await process.communicate(json.dumps(message).encode() + b"\n")

@@ -1,61 +1,56 @@
-"""A mistake with what makes it: the files of a folder, the command line, and the environment."""
+"""A mistake with what makes it: a command line, the files of its folder, the environment, and what it meets."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from pathlib import Path
+from typing import Any
 
-from tests.mistakes.mistake import Mistake
+from msgspec import field
 
-URL: Final = "http://127.0.0.1:8000/jsonrpc"
-"""Nothing is asked there: the mistake is found before."""
-BACKEND: Final = f"backend: {{url: {URL}}}\n"
-OFF: Final = "auth: {mode: off}\n"
-START: Final = BACKEND + OFF
-"""The file that a first try begins with."""
+from tests.mistakes.commands import Command
+from tests.mistakes.contact.vocabulary import stand_in
+from tests.mistakes.mistake import Mistake, filled
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Mistake, frozen=True, kw_only=True):
     """Hold a mistake and how it is made.
 
-    ``files`` are the texts by name in the working directory, where ``gateway.yaml`` is found without an option. In
-    ``arguments`` and in what is expected, @URL@ is the address of a real service, @PORT@ its port.
+    ``command`` is typed as in a shell, and has a --set more for each of ``knobs``. ``files`` are texts by name in the
+    working directory, which is <here>; those of ``read_only`` cannot be written. ``typed`` and ``until`` are as
+    :class:`Command` has them. ``there`` is what the URL leads to, at <host>: a stand-in of
+    :mod:`tests.mistakes.contact.vocabulary`. Names such as <host> stand for what differs from run to run.
     """
 
-    mistake: Mistake
-    arguments: tuple[str, ...]
-    files: Mapping[str, str | bytes] = field(default_factory=dict)
-    environ: Mapping[str, str] = field(default_factory=dict)
+    command: str
+    knobs: dict[str, str | None] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    encoding: str = "utf-8"
+    read_only: list[str] = field(default_factory=list)
+    environ: dict[str, str] = field(default_factory=dict)
+    typed: str = ""
+    until: str = ""
+    there: Any = None
 
-    def at(self, url: str, port: int) -> Row:
-        """Return the row before this service."""
+    def __post_init__(self) -> None:
+        """Raise ValueError, which names it, where ``there`` is no stand-in."""
+        if self.there is not None:
+            stand_in(self.there)
 
-        def filled(text: str) -> str:
-            return text.replace("@URL@", url).replace("@PORT@", str(port))
+    def arguments(self, names: Mapping[str, str]) -> list[str]:
+        """Return the command line."""
+        knobs = [f"{knob}={value}" for knob, value in self.knobs.items() if value is not None]
+        options = [part for knob in knobs for part in ("--set", knob)]
+        return [filled(part, names) for part in (*shlex.split(self.command), *options)]
 
-        mistake = replace(self.mistake, thing=filled(self.mistake.thing), remedy=filled(self.mistake.remedy))
-        return replace(self, mistake=mistake, arguments=tuple(map(filled, self.arguments)))
-
-
-def written(name: str, thing: str, remedy: str, text: str | bytes, **environ: str) -> Row:
-    """Return the row of a mistake in ``gateway.yaml``, which ``serve`` refuses."""
-    return Row(Mistake(name, thing, remedy, 2), ("serve",), {"gateway.yaml": text}, environ)
-
-
-def exported(name: str, thing: str, remedy: str, **environ: str) -> Row:
-    """Return the row of a mistake in the environment, beside a sound file."""
-    return written(name, thing, remedy, START, **environ)
-
-
-def knob(name: str, thing: str, remedy: str, *knobs: str, **files: str | bytes) -> Row:
-    """Return the row of a mistake in knobs of ``--set``, beside a sound file."""
-    options = [option for one in knobs for option in ("--set", one)]
-    return Row(Mistake(name, thing, remedy, 2), ("serve", *options), {"gateway.yaml": START, **files})
-
-
-def typed(name: str, thing: str, remedy: str, *arguments: str, code: int = 2, **files: str) -> Row:
-    """Return the row of a mistake of the command line. A name in ``files`` has __ for its dot."""
-    texts = {name.replace("__", "."): text for name, text in files.items()}
-    return Row(Mistake(name, thing, remedy, code), arguments, texts)
+    def prepared(self, here: Path, names: Mapping[str, str]) -> Command:
+        """Write the files, and return the command."""
+        for name, text in self.files.items():
+            path = here / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(filled(text, names).encode(self.encoding))
+            # A secret that others may read is a mistake of its own.
+            path.chmod(0o400 if name in self.read_only else 0o600)
+        environ = {name: filled(value, names) for name, value in self.environ.items()}
+        return Command(tuple(self.arguments(names)), self.typed, self.until, str(here), environ)

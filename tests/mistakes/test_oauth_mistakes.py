@@ -13,7 +13,7 @@ from tests.mistakes.mistake import Mistake, Told
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, Told]:
-    return asyncio.run(oauth.tell())
+    return asyncio.run(oauth.tell_all())
 
 
 @each("mistake", oauth.ROWS, ids=lambda mistake: mistake.name)

@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.each import each
-from tests.mistakes import store_stdio_connect
-from tests.mistakes.mistake import Mistake, Told
-from tests.mistakes.store_stdio_connect import Typed
+from tests.mistakes.mistake import Told
+from tests.mistakes.reading import read_sections
+from tests.mistakes.row import Row
+from tests.mistakes.stores import redis_kinds
+from tests.mistakes.telling import tell
+from tests.troubleshooting.places import started
+
+SECTIONS = read_sections(Path(__file__).with_name("store_stdio_connect.yaml"), Row)
+ROWS = [row for rows in SECTIONS.values() for row in rows]
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Told]:
-    return asyncio.run(store_stdio_connect.tell())
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+    folder = tmp_path_factory.mktemp("places")
+    with started(folder) as places, redis_kinds(folder) as kinds:
+        return asyncio.run(tell(ROWS, {**places.names(), **kinds}))
 
 
-def mistakes(rows: Sequence[Typed]) -> list[Mistake]:
-    return [row.mistake for row in rows]
+@each("row", SECTIONS["store"], ids=lambda row: row.name)
+def test_a_mistake_with_the_store_is_told(told: dict[str, Told], row: Row) -> None:
+    row.judge(told[row.name])
 
 
-@each("mistake", mistakes(store_stdio_connect.STORE), ids=lambda mistake: mistake.name)
-def test_a_mistake_with_the_store_is_told(told: dict[str, Told], mistake: Mistake) -> None:
-    mistake.judge(told[mistake.name])
+@each("row", SECTIONS["stdio"], ids=lambda row: row.name)
+def test_a_mistake_with_stdio_is_told(told: dict[str, Told], row: Row) -> None:
+    row.judge(told[row.name])
 
 
-@each("mistake", mistakes(store_stdio_connect.STDIO), ids=lambda mistake: mistake.name)
-def test_a_mistake_with_stdio_is_told(told: dict[str, Told], mistake: Mistake) -> None:
-    mistake.judge(told[mistake.name])
+@each("row", SECTIONS["connect"], ids=lambda row: row.name)
+def test_a_mistake_with_connect_is_told(told: dict[str, Told], row: Row) -> None:
+    row.judge(told[row.name])
 
 
-@each("mistake", mistakes(store_stdio_connect.CONNECT), ids=lambda mistake: mistake.name)
-def test_a_mistake_with_connect_is_told(told: dict[str, Told], mistake: Mistake) -> None:
-    mistake.judge(told[mistake.name])
-
-
-def test_there_are_at_least_20_and_each_has_a_name_of_its_own() -> None:
-    rows = mistakes(store_stdio_connect.ROWS)
-    assert len({mistake.name for mistake in rows}) == len(rows) >= 20
+def test_there_are_at_least_20() -> None:
+    assert len(ROWS) >= 20

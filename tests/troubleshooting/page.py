@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import asyncio
 import re
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
-from gateway.cli import COMMAND, main
-from tests.troubleshooting.cases import SECTIONS, Case
+from tests.mistakes.reading import read_sections
+from tests.mistakes.row import Row
+from tests.program import run
 from tests.troubleshooting.places import Places, started
-from tests.waiting import PATIENCE
 
+
+class Case(Row, frozen=True, kw_only=True):
+    """Hold one mistake; the page shows its remedy."""
+
+    remedy: str = ""
+
+
+SECTIONS: Final = read_sections(Path(__file__).with_name("cases.yaml"), Case)
 PAGE: Final = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 # What the page says in place of the ports of one run.
 _PORTS: Final = {"closed": 9, "taken": 8080, "tls": 8443, "redis": 6379}
 _PROGRESS: Final = re.compile(r"^http\S+: (?:contacting|asking) .* …\n", re.MULTILINE)
 FINGERPRINT: Final = re.compile("(?:[0-9A-F]{2}:){31}[0-9A-F]{2}")
 _DATE: Final = re.compile(r"\b20(?:2[1-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_FORK: Final = multiprocessing.get_context("fork")
 _HEAD: Final = """\
 # Troubleshooting
 
@@ -47,47 +51,13 @@ def run_cases() -> Iterator[tuple[str, list[Printed]]]:
     """Yield the name of each section, and what its cases printed."""
     with tempfile.TemporaryDirectory() as directory, started(Path(directory)) as places:
         for title, cases in SECTIONS.items():
-            with ExitStack() as stack:
-                # All of a section at once: most of their time is spent waiting.
-                running = [stack.enter_context(_Run(case, places)) for case in cases]
-                yield title, [run.result() for run in running]
+            yield title, asyncio.run(_run(cases, places))
 
 
-class _Run:
-    """Run a case in a process of its own. It is forked, so that it need not import the gateway again."""
-
-    def __init__(self, case: Case, places: Places) -> None:
-        self._case = case
-        self._places = places
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed at the end
-        arguments = case.arguments(places), case.environ, self._errors.fileno()
-        self._process = _FORK.Process(target=_become, args=arguments)
-
-    def __enter__(self) -> Self:
-        self._process.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process.exitcode is None:
-            self._process.kill()
-            self._process.join()
-        self._errors.close()
-
-    def result(self) -> Printed:
-        """Wait for the end, and return what was printed."""
-        self._process.join(PATIENCE)
-        assert self._process.exitcode is not None, f"{self._case.mistake} takes more than {PATIENCE:.0f} s"
-        self._errors.seek(0)
-        text = normalized(self._errors.read().decode(), self._places)
-        return Printed(self._case, self._process.exitcode, text)
-
-
-def _become(arguments: list[str], environ: dict[str, str], errors: int) -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    os.dup2(errors, 2)
-    os.environ.update(environ)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115, until the end
-    main(arguments, prog_name=COMMAND)
+async def _run(cases: tuple[Case, ...], places: Places) -> list[Printed]:
+    """Run the cases at once: most of their time is spent waiting."""
+    ran = await asyncio.gather(*(run(*case.arguments(places.names()), **case.environ) for case in cases))
+    return [Printed(case, one.code, normalized(one.err, places)) for case, one in zip(cases, ran, strict=True)]
 
 
 def normalized(text: str, places: Places) -> str:
@@ -99,12 +69,12 @@ def normalized(text: str, places: Places) -> str:
     return _DATE.sub("2026-11-21T12:00:00Z", text).strip()
 
 
-def rendered(sections: Iterator[tuple[str, list[Printed]]] | list[tuple[str, list[Printed]]]) -> str:
+def rendered(sections: Iterable[tuple[str, list[Printed]]]) -> str:
     """Return the page."""
     lines = [_HEAD]
     for title, rows in sections:
         lines.append(f"## {title}\n\n| mistake | printed |\n|---|---|")
-        lines += [f"| {row.case.mistake} | {_cell(row.text)} |" for row in rows]
+        lines += [f"| {row.case.name} | {_cell(row.text)} |" for row in rows]
         lines.append("")
     return "\n".join(lines)
 

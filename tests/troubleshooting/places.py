@@ -101,11 +101,11 @@ class Places:
     ports: dict[str, int]
     urls: dict[str, str]
 
-    def url(self, name: str, path: str = "/jsonrpc", scheme: str = "http") -> str:
-        return f"{scheme}://127.0.0.1:{self.ports[name]}{path}"
-
-    def file(self, name: str) -> str:
-        return str(self.directory / name)
+    def names(self) -> dict[str, str]:
+        """Return what stands for them in a row: <service> is a service's URL, <nginx> a server's host and port."""
+        hosts = {f"<{name}>": f"127.0.0.1:{port}" for name, port in self.ports.items()}
+        urls = {f"<{name}>": url for name, url in self.urls.items()}
+        return {**hosts, **urls, "<taken:port>": str(self.ports["taken"]), "<dir>": str(self.directory)}
 
 
 @contextmanager

@@ -1,22 +1,13 @@
-"""Each first mistake is told with its one cause and the one next step; docs/troubleshooting.md shows it as printed.
-
-The cases run in one process for all tests: it starts the services once.
-"""
+"""Each first mistake is told with its one cause and the one next step; docs/troubleshooting.md shows it as printed."""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-from typing import Any
 
 import pytest
 
 from tests.each import each
-from tests.troubleshooting.cases import SECTIONS, Case
-from tests.troubleshooting.page import PAGE
-from tests.waiting import PATIENCE
+from tests.troubleshooting.page import PAGE, SECTIONS, Case, Printed, rendered, run_cases
 
 CASES = [case for cases in SECTIONS.values() for case in cases]
 # What Python, and libraries of ours, would say.
@@ -24,32 +15,33 @@ PYTHON = re.compile(r"Traceback|[a-z]Error\b|Exception|<class|\bNone\b|\bdict\b|
 
 
 @pytest.fixture(scope="module")
-def printed() -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.troubleshooting", "--print"]
-    ran = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
-    assert ran.returncode == 0, ran.stderr.decode()
-    document: dict[str, Any] = json.loads(ran.stdout)
-    return document
+def sections() -> list[tuple[str, list[Printed]]]:
+    return list(run_cases())
 
 
-@each("case", CASES, ids=lambda case: case.mistake)
-def test_a_first_mistake_is_told_with_its_cause(printed: dict[str, Any], case: Case) -> None:
-    code, text = printed["rows"][case.mistake]
-    assert (code, case.told in text) == (case.code, True), text
+@pytest.fixture(scope="module")
+def printed(sections: list[tuple[str, list[Printed]]]) -> dict[str, Printed]:
+    return {row.case.name: row for _, rows in sections for row in rows}
+
+
+@each("case", CASES, ids=lambda case: case.name)
+def test_a_first_mistake_is_told_with_its_cause(printed: dict[str, Printed], case: Case) -> None:
+    _, code, text = printed[case.name]
+    assert (code, case.thing in text) == (case.code, True), text
     assert not PYTHON.search(text), text
 
 
-@each("case", [case for case in CASES if case.code == 3], ids=lambda case: case.mistake)
-def test_a_service_without_a_listing_has_one_cause_and_one_next_step(printed: dict[str, Any], case: Case) -> None:
-    lines = printed["rows"][case.mistake][1].splitlines()
+@each("case", [case for case in CASES if case.code == 3], ids=lambda case: case.name)
+def test_a_service_without_a_listing_has_one_cause_and_one_next_step(printed: dict[str, Printed], case: Case) -> None:
+    lines = printed[case.name].text.splitlines()
     assert [line.split()[0] for line in lines[-2:]] == ["cause", "next"]
     assert sum(line.startswith(("cause", "next")) for line in lines) == 2
     assert len(lines) <= 7, "questions with the same answer are one line"
 
 
-def test_the_page_shows_what_is_printed(printed: dict[str, Any]) -> None:
-    assert PAGE.read_text(encoding="utf-8") == printed["page"], "run `python -m tests.troubleshooting`"
+def test_the_page_shows_what_is_printed(sections: list[tuple[str, list[Printed]]]) -> None:
+    assert PAGE.read_text(encoding="utf-8") == rendered(sections), "run `python -m tests.troubleshooting`"
 
 
 def test_the_page_has_at_least_20_mistakes_of_different_names() -> None:
-    assert len({case.mistake for case in CASES}) == len(CASES) >= 20
+    assert len({case.name for case in CASES}) == len(CASES) >= 20

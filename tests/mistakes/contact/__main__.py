@@ -18,9 +18,9 @@ a server for each row, at 127.0.0.1:8000 in the texts. [troubleshooting.md](trou
 """
 
 
-def shown(text: str) -> str:
-    """Return a text for a table, the same in each run."""
-    text = FINGERPRINT.sub("5F:1D:…:A9", re.sub(r"127\.0\.0\.1:\d{4,5}", "127.0.0.1:8000", text))
+def shown(text: str, host: str) -> str:
+    """Return a text for a table, the same in each run: ``host`` is that of this run."""
+    text = FINGERPRINT.sub("5F:1D:…:A9", text.replace(host, "127.0.0.1:8000"))
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
@@ -31,7 +31,7 @@ def page(verdicts: list[Verdict]) -> str:
         said = dict(re.findall(r"^(cause|next) +(.*)$", verdict.told.text, re.MULTILINE))
         if not said:
             continue
-        cause, step = map(shown, said.values())
+        cause, step = (shown(part, verdict.told.names["<host>"]) for part in said.values())
         rows.setdefault(
             (re.sub(r"but /\S+ is", "but … is", cause), re.sub(r"8000/\S+$", "8000/…", step)), verdict.row.name
         )

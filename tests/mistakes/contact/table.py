@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.mistakes.commands import run_all
-from tests.mistakes.contact import addresses, in_front, other_protocols, unread, unread_wires
 from tests.mistakes.contact.row import Contact
-from tests.mistakes.contact.stand_ins import standing
 from tests.mistakes.mistake import Told
-from tests.tls import Authority
+from tests.mistakes.reading import read_rows
+from tests.mistakes.telling import tell
 
-ROWS: Final[tuple[Contact, ...]] = (
-    *other_protocols.ROWS, *in_front.ROWS, *addresses.ROWS, *unread.ROWS, *unread_wires.ROWS
-)  # fmt: skip
+FILES: Final = ("other_protocols", "in_front", "addresses", "unread", "unread_between", "unread_wires")
+ROWS: Final[tuple[Contact, ...]] = tuple(
+    row for file in FILES for row in read_rows(Path(__file__).with_name(f"{file}.yaml"), Contact)
+)
 PAGE: Final = Path(__file__).parents[3] / "docs" / "first-contact.md"
 MOST_MISLEAD: Final = 4
 LEAST_REMEDIES: Final = 85
@@ -34,14 +31,8 @@ class Verdict(NamedTuple):
 
 async def judged(rows: tuple[Contact, ...] = ROWS) -> list[Verdict]:
     """Make each first contact once."""
-    async with AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        authority = Authority(Path(folder))
-        hosts = {
-            row.name: f"127.0.0.1:{await stack.enter_async_context(standing(row.stand_in, authority))}" for row in rows
-        }
-        told = await run_all({row.name: row.command(hosts[row.name], folder) for row in rows})
-    return [Verdict(row, told[row.name], row.verdict(told[row.name], hosts[row.name])) for row in rows]
+    told = await tell(rows)
+    return [Verdict(row, told[row.name], row.verdict(told[row.name])) for row in rows]
 
 
 def faults(verdicts: list[Verdict]) -> list[str]:
