@@ -16,7 +16,7 @@ from typing import Any, Final
 from lab.mutate.copies import Refused
 from lab.mutate.lines import PACKAGE, RECORDS
 from lab.mutate.plan import Asked, fold
-from lab.mutate.trial import TASK, files_of, pytest_command
+from lab.mutate.trial import TASK, command_for, files_of
 
 _LOOK: Final = 2.0
 _MOST_SHOWN: Final = 2000
@@ -103,7 +103,7 @@ class _Worker:
         names = [name for one in asked for name in one.tests]
         with self._output.open("w") as output:
             self._process = subprocess.Popen(
-                [ground.python, *pytest_command(str(scratch)), *files_of(names)],
+                [ground.python, *command_for(str(scratch)), *files_of(names)],
                 cwd=ground.folder,
                 env={**os.environ, TASK: str(task)},
                 stdin=subprocess.DEVNULL,

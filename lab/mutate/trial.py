@@ -176,7 +176,7 @@ class _Trials:
         task.write_text(json.dumps({"alone": names, "said": str(self._said)}))
         with self._log.open("a") as log:
             process = subprocess.Popen(
-                [sys.executable, *pytest_command(self._scratch), *files_of(names)],
+                [sys.executable, *command_for(self._scratch), *files_of(names)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -216,7 +216,7 @@ def _children() -> list[int]:
     return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
 
 
-def pytest_command(scratch: str) -> list[str]:
+def command_for(scratch: str) -> list[str]:
     """Return the arguments of Python for pytest that tries what the environment names; ``scratch`` is its tests'."""
     without = [option for name in ("xdist", "cacheprovider") for option in ("-p", f"no:{name}")]
     return ["-m", "pytest", *without, "-p", __name__, f"--basetemp={scratch}", "--tb=short", "--color=no"]
