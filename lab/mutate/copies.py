@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from lab.mutate.lines import HOOK
-from tests.bench.machine import Unusable
-from tests.bench.peers.environments import interpreter
+from lab.bench.machine import Unusable
+from lab.bench.peers.environments import interpreter
 
 ROOT: Final = Path(__file__).parents[2]
 HOME: Final = ROOT / ".cache" / "mutate"

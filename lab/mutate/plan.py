@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ _SECONDS_WEIGH: Final = 1500
 _PHASE: Final = re.compile(r" \((setup|call|teardown)\)$")
 
 
-@dataclass
+@dataclass(eq=False)
 class Test:
     """A test that was mapped. ``lines`` has a number for each file, whose bit 7 is line 7."""
 
@@ -48,7 +48,7 @@ class Test:
 @dataclass(frozen=True)
 class Asked:
     """The tests that a mutant is tried with, in their order, and all that reach it. ``how`` is "line", or "function"
-    or "file" where no test runs the line itself. Of ``on_import`` the change was run before any test."""
+    or "file" where no test runs the line itself. With ``on_import`` the line runs before any test, too."""
 
     mutant: Mutant
     how: str
@@ -78,15 +78,19 @@ class Map:
 
     def asked(self, root: Path, mutant: Mutant, most_seconds: float) -> Asked:
         """Return which tests to ask: what runs the line, else its function, else its file; the cheapest first, up to
-        a time together."""
+        a time together. What a line did on import reaches each test of its file: these come after those that run it."""
         source = (root / mutant.file).read_bytes()
         line = mutant.first_line(source)
-        how, tests = "line", self._running(mutant.file, [line])
+        on_import = self._on_import.runs(mutant.file, [line])
+        of_file = [test for test in self.tests if mutant.file in test.lines]
+        how, tests = "line", _cheapest(test for test in of_file if test.runs(mutant.file, [line]))
         if not tests and mutant.function:
-            how, tests = "function", self._running(mutant.file, _function(source, line))
+            lines = _function(source, line)
+            how, tests = "function", _cheapest(test for test in of_file if test.runs(mutant.file, lines))
         if not tests or not mutant.function:
-            how, tests = "file", [test for test in self.tests if mutant.file in test.lines]
-        tests.sort(key=lambda test: test.price)
+            how, tests = "file", _cheapest(of_file)
+        elif on_import:
+            tests += _cheapest(set(of_file) - set(tests))
         taken: list[Test] = []
         seconds = 0.0
         for test in tests:
@@ -94,11 +98,11 @@ class Map:
             if taken and seconds > most_seconds:
                 break
             taken.append(test)
-        on_import = self._on_import.runs(mutant.file, [line])
         return Asked(mutant, how, _by_file(taken), [test.name for test in tests], on_import)
 
-    def _running(self, file: str, lines: Collection[int]) -> list[Test]:
-        return [test for test in self.tests if test.runs(file, lines)]
+
+def _cheapest(tests: Iterable[Test]) -> list[Test]:
+    return sorted(tests, key=lambda test: test.price)
 
 
 def _function(source: bytes, line: int) -> range:

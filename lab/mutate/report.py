@@ -35,11 +35,12 @@ def survivors(rows: Iterable[dict[str, Any]]) -> str:
 def _survivor(row: dict[str, Any]) -> str:
     mutant, reaching = row["mutant"], row["reaching"]
     reached = {"line": "run this line", "function": "run its function, none this line", "file": "run its file alone"}
+    also = ", or its file, which runs it on import" if row["on_import"] and row["how"] == "line" else ""
     said = [
         f"{mutant['file']}:{mutant['line']} {mutant['function'] or '(no function)'} [{row['verdict']}]",
         f"    {mutant['note']}",
         f"    {mutant['text']}",
-        f"    {row.get('ran', 0)} tests asked of {len(reaching)} that {reached[row['how']]}:",
+        f"    {row.get('ran', 0)} tests asked of {len(reaching)} that {reached[row['how']]}{also}:",
         *(f"      {name}" for name in reaching[:_MOST_TESTS]),
     ]
     if row["verdict"] == "error":

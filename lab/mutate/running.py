@@ -105,7 +105,8 @@ class _Worker:
             self._process = subprocess.Popen(
                 [ground.python, *command_for(str(scratch)), *files_of(names)],
                 cwd=ground.folder,
-                env={**os.environ, TASK: str(task)},
+                # A test of a mutant is ended, and leaves its files behind.
+                env={**os.environ, TASK: str(task), "TMPDIR": str(scratch.parent)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
