@@ -102,12 +102,15 @@ class _Trials:
 
     def run(self) -> None:
         ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
-        for trial in self._trials:
-            begun = time.monotonic()
-            said = self._sound_verdict(trial)
-            row = {**said, "seconds": round(time.monotonic() - begun, 1), **trial}
-            with self._results.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+        try:
+            for trial in self._trials:
+                begun = time.monotonic()
+                said = self._sound_verdict(trial)
+                row = {**said, "seconds": round(time.monotonic() - begun, 1), **trial}
+                with self._results.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+        finally:
+            self._end_what_is_left()
 
     def _sound_verdict(self, trial: dict[str, Any]) -> dict[str, Any]:
         """Try it until no test or a sound one notices: one that passes where nothing is changed."""
@@ -153,7 +156,7 @@ class _Trials:
         ended = os.pidfd_open(process)
         in_time = bool(select.select([ended], [], [], self._limit)[0])
         os.close(ended)
-        return self._outcome(process, in_time)
+        return self._outcome(in_time)
 
     def _run_in_fork(self, run: Callable[[_Tests], None]) -> None:
         """Run, and end: nothing of the parent's ending is wanted here."""
@@ -190,24 +193,26 @@ class _Trials:
             process.kill()
             process.wait()
             in_time = False
-        return self._outcome(process.pid, in_time)
+        return self._outcome(in_time)
 
-    def _outcome(self, process: int, in_time: bool) -> dict[str, Any]:
+    def _outcome(self, in_time: bool) -> dict[str, Any]:
         """End all that is left, and return what the tests came to."""
-        with suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)
-        while left := set(_children()) - self._children:
-            for child in left:
-                with suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
-                with suppress(ChildProcessError):
-                    os.waitpid(child, 0)
+        self._end_what_is_left()
         if self._said.exists():
             said: dict[str, Any] = json.loads(self._said.read_text())
             return said
         if not in_time:
             return {"verdict": "timed out", "by": f"no end within {self._limit:g} s"}
         return {"verdict": "killed", "by": "the tests could not be collected, or their process ended"}
+
+    def _end_what_is_left(self) -> None:
+        """Kill all that descends from this process: orphans become its children."""
+        while left := set(_children()) - self._children:
+            for child in left:
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+                with suppress(ChildProcessError):
+                    os.waitpid(child, 0)
 
 
 def _children() -> list[int]:
