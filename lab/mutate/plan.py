@@ -83,11 +83,11 @@ class Map:
         line = mutant.first_line(source)
         on_import = self._on_import.runs(mutant.file, [line])
         of_file = [test for test in self.tests if mutant.file in test.lines]
-        how, tests = "line", _cheapest(test for test in of_file if test.runs(mutant.file, [line]))
-        if not tests and mutant.function:
-            lines = _function(source, line)
-            how, tests = "function", _cheapest(test for test in of_file if test.runs(mutant.file, lines))
-        if not tests or not mutant.function:
+        body = _function(source, line)
+        how, tests = "line", _cheapest(test for test in of_file if line in body and test.runs(mutant.file, [line]))
+        if not tests:
+            how, tests = "function", _cheapest(test for test in of_file if test.runs(mutant.file, body))
+        if not tests:
             how, tests = "file", _cheapest(of_file)
         elif on_import:
             tests += _cheapest(set(of_file) - set(tests))
@@ -106,7 +106,8 @@ def _cheapest(tests: Iterable[Test]) -> list[Test]:
 
 
 def _function(source: bytes, line: int) -> range:
-    """Return the lines of the innermost function around one; a default stands before its body."""
+    """Return the lines of the innermost function around one. A default stands before them, and runs on import, which
+    may be within any test."""
     functions = (one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
     around = [one for one in functions if one.lineno <= line <= (one.end_lineno or one.lineno)]
     if not around:
