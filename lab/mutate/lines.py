@@ -99,8 +99,14 @@ def watch(keeps: bool) -> Lines:
     return lines
 
 
+def watch_what_a_test_started() -> None:
+    """Watch this process, too. Python reads the hook twice where two folders of its packages are one."""
+    if _MONITORING is not None and _MONITORING.get_tool(_TOOL) is None:
+        watch(keeps=False)
+
+
 HOOK: Final = (
     f"import os; {{{RECORDS!r}, {TEST!r}}} <= set(os.environ) and "
-    "__import__('lab.mutate.lines').mutate.lines.watch(keeps=False)"
+    "__import__('lab.mutate.lines').mutate.lines.watch_what_a_test_started()"
 )
 """What stands in a file ``*.pth`` of the environment, for each Python that a test starts."""

@@ -48,7 +48,7 @@ from sample.sums import capped
 
 print(capped(int(sys.argv[1])))
 """,
-    "hook/sitecustomize.py": HOOK,
+    "hook/sitecustomize.py": f"{HOOK}\n{HOOK}\n",
     "test_sums.py": """import os, subprocess, sys
 from pathlib import Path
 import pytest
@@ -79,7 +79,7 @@ def test_leaves_a_process():
 def test_program():
     environ = {**os.environ, "PYTHONPATH": "hook"}
     ran = subprocess.run([sys.executable, "-m", "sample", "9"], env=environ, capture_output=True, text=True)
-    assert ran.stdout == "3\\n"
+    assert (ran.stdout, ran.stderr) == ("3\\n", "")
 """,
 }
 CAPPED, DOUBLED, COUNTED, TEXT, BROKEN, LEAVES = (
