@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab.mutate.copies import Refused
-from lab.mutate.lines import PACKAGE, RECORDS
+from lab.mutate.lines import PACKAGE, RECORDS, TEST
 from lab.mutate.plan import Asked, fold
 from lab.mutate.trial import TASK, command_for, files_of
 
@@ -42,7 +42,8 @@ def draw_map(ground: Ground, home: Path, path: Path, header: dict[str, Any], tes
     path.parent.mkdir(exist_ok=True)
     spread = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else ["-p", "no:xdist"]
     plugins = ["-p", "no:cacheprovider", "-p", "lab.mutate.mapping"]
-    environ = {**os.environ, PACKAGE: str((ground.folder / ground.package).resolve()), RECORDS: str(records.resolve())}
+    here = {name: value for name, value in os.environ.items() if name != TEST}
+    environ = {**here, PACKAGE: str((ground.folder / ground.package).resolve()), RECORDS: str(records.resolve())}
     with log.open("w") as output:
         done = subprocess.run(
             [ground.python, "-m", "pytest", *spread, *plugins, "--tb=short", "--color=no", *tests],
@@ -58,7 +59,7 @@ def draw_map(ground: Ground, home: Path, path: Path, header: dict[str, Any], tes
         raise Refused(f"pytest ended with {done.returncode}, see {log}:\n{said[-_MOST_SHOWN:]}")
     fold(records, header, path)
     shutil.rmtree(records)
-    return said.rstrip().rpartition("\n")[2]
+    return said.rstrip().rpartition("\n")[2].strip("= ")
 
 
 def tried(
