@@ -80,6 +80,10 @@ class Mutant:
     def place(self) -> str:
         return f"{self.file}:{self.line}"
 
+    @property
+    def module(self) -> str:
+        return self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
     def first_line(self, source: bytes) -> int:
         """Return the line on which the change begins; of an ``if``, ``line`` is where its condition stands."""
         return source.count(b"\n", 0, self.start) + 1

@@ -13,12 +13,11 @@ def swap(source: bytes, path: str, mutant: Mutant) -> int:
 
     Raises :class:`ValueError` where the new code has other free variables.
     """
-    module = mutant.file.removesuffix(".py").replace("/", ".")
     before = _codes(compile(source, path, "exec"))
     after = _codes(compile(mutant.applied(source), path, "exec"))
     living: dict[tuple[str, int], list[FunctionType]] = {}
     for one in gc.get_objects():
-        if isinstance(one, FunctionType) and one.__module__ == module:
+        if isinstance(one, FunctionType) and one.__module__ == mutant.module:
             living.setdefault(_name(one.__code__), []).append(one)
     changed = 0
     for name, codes in before.items():

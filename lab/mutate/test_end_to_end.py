@@ -19,7 +19,8 @@ from lab.mutate.running import Ground, draw_map, tried
 
 FILES = {
     "pytest.ini": "[pytest]\n",
-    "sample/__init__.py": "",
+    "sample/__init__.py": "def whole(number):\n    return number + 0.0\n",
+    "sample/late.py": "def halved(number):\n    return number / 1 + 1\n",
     "sample/sums.py": """LIMIT = 3
 
 def capped(number):
@@ -52,6 +53,7 @@ print(capped(int(sys.argv[1])))
     "test_sums.py": """import os, subprocess, sys
 from pathlib import Path
 import pytest
+import sample
 from sample import sums
 
 def test_capped():
@@ -65,6 +67,13 @@ def test_counted():
 
 def test_text():
     assert sums.TEXT == "1 of 7"
+
+def test_late():
+    from sample.late import halved
+    assert halved(1) == 2
+
+def test_whole():
+    assert sample.whole(1) == 1
 
 def test_broken():
     assert sums.capped(1) == 2
@@ -82,8 +91,9 @@ def test_program():
     assert (ran.stdout, ran.stderr) == ("3\\n", "")
 """,
 }
-CAPPED, DOUBLED, COUNTED, TEXT, BROKEN, LEAVES = (
-    f"test_sums.py::test_{name}" for name in ("capped", "doubled", "counted", "text", "broken", "leaves_a_process")
+CAPPED, DOUBLED, COUNTED, TEXT, LATE, WHOLE, BROKEN, LEAVES = (
+    f"test_sums.py::test_{name}"
+    for name in ("capped", "doubled", "counted", "text", "late", "whole", "broken", "leaves_a_process")
 )
 PROGRAM = "test_program.py::test_program"
 LONG = 60.0
@@ -101,7 +111,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def mutant(project: Path, note: str, number: int = 0) -> Mutant:
-    (found,) = (one for one in candidates(project, ["sample/sums.py"]) if one.note == note)
+    files = [f"sample/{name}.py" for name in ("sums", "late", "__init__")]
+    (found,) = (one for one in candidates(project, files) if one.note == note)
     return Mutant(**{**found.row, "number": number})
 
 
@@ -121,6 +132,8 @@ TRIALS = (
     ("7 -> 8", [TEXT], True),
     ("`number * 2` -> `number / 2`", [LEAVES], False),
     ("`return LIMIT` -> return None", [BROKEN, CAPPED], False),
+    ("`number / 1 + 1` -> `number / 1 - 1`", [LATE], False),
+    ("`return number + 0.0` -> return None", [WHOLE], False),
 )
 
 
@@ -145,6 +158,8 @@ def rows(project: Path) -> Iterator[list[dict[str, Any]]]:
         (5, "killed", TEXT),  # a function that was called while its module was imported
         (6, "killed", LEAVES),
         (7, "survived", None),  # a test that fails anyway notices nothing
+        (8, "killed", LATE),  # a module that nobody has imported yet
+        (9, "killed", WHOLE),
     ],
 )
 def test_a_mutant_is_killed_by_a_test_that_notices(
@@ -164,7 +179,7 @@ def test_a_mutant_without_end_times_out(project: Path) -> None:
 
 
 def test_a_report_names_the_survivors(rows: list[dict[str, Any]]) -> None:
-    assert summary(rows) == "8 mutants: 5 killed, 3 survived, 0 timed out, 0 not judged; noticed: 62.5 %"
+    assert summary(rows) == "10 mutants: 7 killed, 3 survived, 0 timed out, 0 not judged; noticed: 70.0 %"
     said = survivors(rows)
     assert "sample/sums.py:9 doubled [survived]\n    `number * 2` -> `number / 2`\n    return number * 2\n" in said
     assert "1 tests asked of 1 that run this line:\n      test_sums.py::test_doubled" in said
@@ -208,7 +223,7 @@ def test_a_map_says_what_each_test_runs_also_in_programs_that_it_starts(project:
         with pytest.raises(Refused, match=r"Python 3\.12"):
             draw_map(ground, project / "home", path, {}, [], 1)
         return
-    assert draw_map(ground, project / "home", path, {}, [], 1).startswith("1 failed, 6 passed")
+    assert draw_map(ground, project / "home", path, {}, [], 1).startswith("1 failed, 8 passed")
     drawn = Map(path, {"sample/sums.py"})
     of_limit = drawn.asked(project, mutant(project, "`return LIMIT` -> return None"), LONG)
     assert (of_limit.how, of_limit.tests) == ("line", [PROGRAM])
