@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from lab.mutate.lines import HOOK
 from lab.bench.machine import Unusable
 from lab.bench.peers.environments import interpreter
+from lab.mutate.lines import HOOK
 
 ROOT: Final = Path(__file__).parents[2]
 HOME: Final = ROOT / ".cache" / "mutate"
