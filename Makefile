@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach agents bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock page release scale
+.PHONY: help run demo-oauth test check fix reach agents bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock mutate page release scale
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,12 @@ SEED ?= 20261121
 REPLICAS ?= 1
 soak: $(VENV)/.dev ## mixed traffic for ten minutes while one thing after the other fails; MINUTES=2 for fewer; REPLICAS=2
 	$(BIN)/python -m lab.soak --minutes $(MINUTES) --seed $(SEED) --replicas $(REPLICAS)
+
+MUTANTS ?= 200
+WORKERS ?= 1
+mutate: $(VENV)/.dev ## break the gateway in 200 places and say which no test notices; FILES="gateway/store/*.py" MUTANTS=20 WORKERS=2 (two hours)
+	$(BIN)/python -m lab.mutate --mutants $(MUTANTS) --seed $(SEED) --workers $(WORKERS) $(if $(FILES),--files $(FILES)) \
+		$(if $(TESTS),--tests $(TESTS)) $(if $(MAP),--map $(MAP)) $(if $(REPLAY),--replay $(REPLAY) --verdicts $(VERDICTS))
 
 observe-test: observe-services ## cause each failure, and see its alert arrive at Alertmanager once (4 minutes); ALERT="store" for some
 	$(BIN)/python -m lab.observe $(ALERT)
