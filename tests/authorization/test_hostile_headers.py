@@ -40,7 +40,7 @@ async def test_no_header_moves_a_request_to_a_path_that_is_open(header: str, pat
         assert document.json["resource"].endswith("/mcp")
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_a_client_can_neither_add_nor_take_away_what_the_service_is_told_of_its_caller(surface: str) -> None:
     """H22, RFC 9110 §7.6.1: what Connection names would be taken off by a proxy that only passes headers on."""
     async with stand() as it:
@@ -92,7 +92,7 @@ async def test_a_verb_that_would_make_a_tunnel_or_an_echo_is_refused(target: str
         assert (it.backend.requests, it.backend.connections) == ([], connections)
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_what_the_service_says_in_its_401_is_not_in_the_challenge(surface: str) -> None:
     """H28, RFC 6750 §3: fixed sentences. A quote or a line end of the service would be a header of its own."""
     said = 'expired", realm="evil\r\nSet-Cookie: sid=evil'
@@ -111,7 +111,7 @@ async def test_what_the_service_says_in_its_401_is_not_in_the_challenge(surface:
         assert it.backend.calls("add") == 1
 
 
-@pytest.mark.parametrize("surface", LISTS)
+@each("surface", LISTS)
 async def test_what_the_service_says_in_the_401_of_its_listing_is_not_in_the_challenge(surface: str) -> None:
     async with stand() as it:
         it.listings.refused["ann"] = 401
