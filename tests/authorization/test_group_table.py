@@ -112,7 +112,7 @@ async def statuses(it: Grouped, shown: dict[str, str | None]) -> tuple[int, ...]
 
 @each("kind", [*TABLE])
 async def test_each_caller_gets_the_status_of_its_cell(kind: str, tmp_path: Path, endpoint: TokenEndpoint) -> None:
-    key = given_key(keys := tmp_path / "keys.yaml")
+    key = given_key(keys := tmp_path / f"{kind}.yaml")
     cells = {}
     async with ForgedIssuer(AT_GROUP) as issuer:
         knobs = (f"server.public_url={PUBLIC}", *auth(kind, issuer.issuer, keys))

@@ -13,7 +13,6 @@ from tests.authorization.answers import Answer
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.rows import accepts, cannot_tell, refuses
 from tests.authorization.stand import RESOURCE, Stand, stand
-from tests.each import each
 
 GOOD, UNKNOWN = "opaque-and-good", "opaque-and-unknown"
 INACTIVE = {"active": False}
@@ -38,8 +37,8 @@ async def asking() -> AsyncIterator[Asking]:
             yield Asking(it, issuer)
 
 
-@each("status", [400, 401, 403, 500, 201, 302])
-@each("body", [INACTIVE, {"error": "invalid_client"}, {"active": True}, [], None])
+@pytest.mark.parametrize("status", [400, 401, 403, 500, 201, 302])
+@pytest.mark.parametrize("body", [INACTIVE, {"error": "invalid_client"}, {"active": True}, [], None])
 async def test_a_failure_in_json_is_503_and_not_every_callers_401(asking: Asking, status: int, body: Any) -> None:
     it, issuer = asking
     headers = {"Content-Type": "application/json"}

@@ -198,8 +198,8 @@ async def test_an_operator_s_output_schema_holds_for_structured_content(
 
 
 @each("bad", [{"content": [TEXT], "structuredContent": {"n": "1"}}, {"content": [TEXT]}, [TEXT]])
-async def test_content_that_breaks_it_is_an_error(connect_once: Connect, backend: ScriptedBackend, bad: Any) -> None:
-    client = await connect_once(BLOCKS, f"catalog.tools.show.output_schema={SHAPE}")
+async def test_content_that_breaks_it_is_an_error(connect: Connect, backend: ScriptedBackend, bad: Any) -> None:
+    client = await connect(BLOCKS, f"catalog.tools.show.output_schema={SHAPE}")
     backend.on("show", result(bad))
     called = await show(client)
     assert called["isError"] is True

@@ -98,11 +98,9 @@ async def test_an_error_without_words_gets_some(connect_once: Connect, backend: 
 
 
 @each("code", [-32602, -32600, -32700])
-async def test_a_refusal_of_the_params_keeps_its_code(
-    connect_once: Connect, backend: ScriptedBackend, code: int
-) -> None:
+async def test_a_refusal_of_the_params_keeps_its_code(connect: Connect, backend: ScriptedBackend, code: int) -> None:
     backend.on("add", error(code, "Invalid params"))
-    answer = await (await connect_once(PASSED)).post("/jsonrpc", request("add", {"a": 2, "b": 3}))
+    answer = await (await connect(PASSED)).post("/jsonrpc", request("add", {"a": 2, "b": 3}))
     assert (answer.error["code"], answer.error["message"]) == (code, "Invalid params")
 
 
