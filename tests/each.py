@@ -16,7 +16,8 @@ def each(names: str | Sequence[str], rows: Iterable[Any] | Mapping[str, Any], id
 
     It takes what ``pytest.mark.parametrize`` takes, except marks of a row. A mapping has the names of the rows, and the
     rows. All rows run, and the failure names every row that failed, with its traceback. A row that skips fails.
-    The rows share the test's fixtures, so a row must not hold against the next what it left in them.
+    The rows share the test's fixtures, so a row must not hold against the next what it left in them. A fixture with a
+    method ``end_row`` forgets there what it counted.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
     if isinstance(rows, Mapping):
@@ -32,6 +33,7 @@ def each(names: str | Sequence[str], rows: Iterable[Any] | Mapping[str, Any], id
                 for name, row in table.items():
                     with _collect(failures, name):
                         await test(**fixtures, **row)
+                    _end_row(fixtures)
                 _report(failures, len(table))
 
         else:
@@ -42,6 +44,7 @@ def each(names: str | Sequence[str], rows: Iterable[Any] | Mapping[str, Any], id
                 for name, row in table.items():
                     with _collect(failures, name):
                         test(**fixtures, **row)
+                    _end_row(fixtures)
                 _report(failures, len(table))
 
         # pytest reads here which fixtures the test wants.
@@ -51,6 +54,12 @@ def each(names: str | Sequence[str], rows: Iterable[Any] | Mapping[str, Any], id
         return run
 
     return decorate
+
+
+def _end_row(fixtures: Mapping[str, Any]) -> None:
+    for fixture in fixtures.values():
+        if hasattr(fixture, "end_row"):
+            fixture.end_row()
 
 
 def _named_rows(arguments: list[str], rows: list[Any], ids: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:

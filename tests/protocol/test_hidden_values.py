@@ -26,7 +26,6 @@ def methods() -> Sequence[Rpc]:
 async def test_a_value_that_hides_something_is_not_listed_and_is_taken(
     client: Client, backend: ScriptedBackend, era: str
 ) -> None:
-    backend.requests.clear()
     (tool,) = (await client.speak(era, "tools/list")).result["tools"]
     assert tool["inputSchema"]["properties"]["value"] == {"enum": ["a"]}
     assert "const" not in str(tool.get("outputSchema"))

@@ -82,7 +82,6 @@ async def test_what_is_no_id_is_told_what_an_id_is_there(client: Client, route: 
 
 @on_both
 async def test_an_id_of_null_is_a_request(client: Client, backend: ScriptedBackend, route: str) -> None:
-    backend.requests.clear()
     answer = await client.post(route, with_id("null"))
     assert (answer.status, answer.json) == (200, {"jsonrpc": "2.0", "id": None, "result": {"sum": 5}})
     failed = await client.post(route, with_id("null", "{}"))
@@ -94,7 +93,6 @@ async def test_an_id_of_null_is_a_request(client: Client, backend: ScriptedBacke
 async def test_a_message_without_an_id_is_made_and_not_answered(
     client: Client, backend: ScriptedBackend, route: str
 ) -> None:
-    backend.requests.clear()
     answer = await client.post(route, NOTICE)
     assert (answer.status, answer.body) == (204, b"")
     assert [sent.params for sent in backend.requests] == [TWO_AND_THREE]

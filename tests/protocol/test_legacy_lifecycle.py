@@ -155,7 +155,6 @@ async def test_a_batch_is_answered_item_by_item_in_order(
     client: Client, backend: ScriptedBackend, version: str | None
 ) -> None:
     """2025-03-26 basic "Batching": servers MUST accept batches; basic/transports: an array of responses."""
-    backend.requests.clear()
     batch = [PING, INITIALIZED, request("tools/call", ADD, "two"), request("nope", id=3), {"jsonrpc": "2.0", "id": 4}]
     answer = await client.mcp(batch, legacy_headers(version))
     assert answer.status == 200

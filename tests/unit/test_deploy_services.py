@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
+import pytest
 import yaml
 
 from gateway.config.source import load_settings
-from tests.each import each
 from tests.kustomize import Resources, container_of, environment, render
 from tests.unit.test_deploy import DEPLOY, OLDEST_KUBERNETES
 
@@ -49,7 +49,7 @@ def written(resources: Resources, folder: Path) -> Path:
     return file
 
 
-@each("version", [OLDEST_KUBERNETES, kubernetes_validate.latest_version()])
+@pytest.mark.parametrize("version", [OLDEST_KUBERNETES, kubernetes_validate.latest_version()])
 def test_every_resource_of_the_variant_is_valid_to_the_letter(tmp_path: Path, version: str) -> None:
     for resource in overlay(tmp_path, SERVICES + OWN, TWO).values():
         kubernetes_validate.validate(resource, version, strict=True)

@@ -105,7 +105,7 @@ def releases() -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-@each("release", releases())
+@each("release", [*releases()])
 def test_a_release_has_each_heading_once_and_in_order_and_nothing_twice(release: str) -> None:
     before, *parts = re.split(r"^### (.+)$", releases()[release], flags=re.MULTILINE)
     headings, lists = parts[::2], parts[1::2]

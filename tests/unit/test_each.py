@@ -63,6 +63,22 @@ def test_a_table_within_a_table_ends_no_other_row() -> None:
     ]
 
 
+def test_a_fixture_forgets_at_the_end_of_a_row_what_it_counted() -> None:
+    class Counting:
+        def __init__(self) -> None:
+            self.seen = list[int]()
+
+        def end_row(self) -> None:
+            self.seen.clear()
+
+    @each("value", [1, 2])
+    def sees_one(counting: Counting, value: int) -> None:
+        counting.seen.append(value)
+        assert counting.seen == [value]
+
+    sees_one(counting=Counting())
+
+
 def test_a_table_without_rows_and_a_row_with_marks_are_refused() -> None:
     with pytest.raises(ValueError, match="without rows tests nothing"):
         each("value", [])
