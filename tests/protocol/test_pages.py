@@ -19,18 +19,17 @@ from gateway.config.source import ConfigError, load_settings
 from gateway.process.server import Server
 from gateway.settings import Settings
 from tests.configuring import BASE, file
-from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, ECHO, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.http_servers import served
 from tests.page.figures import MOST_KILOBYTES, kilobytes_of_files
-from tests.protocol.conftest import Connect
 from tests.protocol.sites import several
 from tests.protocol.talk import Answer, Client
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
+Connect = Callable[..., Awaitable[Client]]
 SETTINGS_ALONE: Final = pytest.mark.own_server("no gateway")
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -54,7 +53,7 @@ def plain(answer: Answer, between: str = "") -> str:
     return unescape(re.sub(r"<[^>]+>", between, words(answer)))
 
 
-@each("path", PAGES)
+@pytest.mark.parametrize("path", PAGES)
 async def test_each_page_is_locked_down_and_asks_nothing_of_other_hosts(client: Client, path: str) -> None:
     answer = await client.get(path)
     assert answer.headers["Content-Security-Policy"] == POLICY
@@ -118,7 +117,7 @@ async def test_a_tool_says_its_names_how_it_is_called_and_who_said_which_annotat
     assert "sums.add, and sums_add for LLM APIs" in " ".join(plain(await alike.get("/page/sums.add")).split())
 
 
-@each("number", ["0", "-1", "9999999999", "x", "%C2%B2"])
+@pytest.mark.parametrize("number", ["0", "-1", "9999999999", "x", "%C2%B2"])
 async def test_any_page_number_is_a_page(client: Client, number: str) -> None:
     assert (await client.get(f"/?page={number}")).status == 200
 
@@ -164,7 +163,7 @@ async def test_try_it_counts_as_a_call(connect: Connect) -> None:
     assert (await client.post("/mcp/tools/invoke", {"name": "add", "arguments": {"a": 1, "b": 2}})).status == 429
 
 
-@each("path", ["/", "/page", "/page/add"])
+@pytest.mark.parametrize("path", ["/", "/page", "/page/add"])
 async def test_pages_count_as_listings(connect: Connect, path: str) -> None:
     client = await connect("limits.discovery=2/day")
     answers = [await client.get(path) for _ in range(3)]

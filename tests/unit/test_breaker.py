@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from gateway.backend.breaker import PREFERENCE, Breaker, CircuitOpen
 from gateway.http_client.response import BadHttp, ConnectFailed, DeadlinePassed, Interrupted, NoConnection
-from tests.each import each
 from tests.manual_clock import ManualClock
 
 REFUSED = ConnectFailed("connection refused")
@@ -298,7 +297,7 @@ def test_however_many_callers_and_tools_time_out_what_is_remembered_is_bounded(s
     assert len(breaker._timeout_circuit._failures) <= 20
 
 
-@each("error", [Interrupted("broken off"), BadHttp("not HTTP")])
+@pytest.mark.parametrize("error", [Interrupted("broken off"), BadHttp("not HTTP")])
 def test_what_got_a_connection_and_did_not_time_out_opens_nothing(service: Service, error: Exception) -> None:
     service.fails(100, error)
     assert service.admits()
