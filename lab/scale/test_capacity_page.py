@@ -10,16 +10,9 @@ from typing import Any
 
 import pytest
 
-<<<<<<< HEAD:lab/scale/test_capacity_page.py
 from lab.scale.__main__ import results
 from lab.scale.failover import FailedOver
 from lab.scale.model import (
-=======
-from tests.each import each
-from tests.scale.__main__ import results
-from tests.scale.failover import FailedOver
-from tests.scale.model import (
->>>>>>> dc6e39bf (Run rows that meet the same lines as tables):tests/unit/test_capacity_page.py
     BUSY,
     CONNECTIONS,
     Costs,
@@ -131,7 +124,7 @@ def test_a_check_holds_where_the_median_of_five_is_near_enough() -> None:
     assert {check.within for check in CHECKS} == {0.15, 0.25}
 
 
-@each("fault", ["wrong", "twice", "lost"])
+@pytest.mark.parametrize("fault", ["wrong", "twice", "lost"])
 def test_one_call_that_went_wrong_in_a_failover_is_too_many(fault: str) -> None:
     assert failover().holds
     assert not failover(**{fault: 1}).holds

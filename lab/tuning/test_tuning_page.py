@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pytest
+
 from gateway.config.source import load_settings
 from gateway.telemetry.families import BY_NAME
-<<<<<<< HEAD:lab/tuning/test_tuning_page.py
 from lab.tuning.rows import ROWS, Row
 from lab.tuning.table import BEGIN, END, PAGE
-=======
-from tests.each import each
-from tests.tuning.rows import ROWS, Row
-from tests.tuning.table import BEGIN, END, PAGE
->>>>>>> dc6e39bf (Run rows that meet the same lines as tables):tests/unit/test_tuning_page.py
 
 SECRET: Final = "server.secret_file=/run/secrets/gateway"
 NEEDED: Final = {
@@ -29,7 +25,7 @@ def test_there_are_at_least_15_knobs() -> None:
     assert len({row.knob for row in ROWS}) >= 15
 
 
-@each("row", ROWS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.knob)
 def test_a_row_names_a_metric_that_exists_and_a_knob_that_takes_its_values(row: Row) -> None:
     assert row.metric in BY_NAME
     for value in row.values:
@@ -51,7 +47,7 @@ def _listed(knob: str, value: str) -> str:
     return f"{above}={{'*': {{{below}: {value}}}}}"
 
 
-@each("row", ROWS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.knob)
 def test_the_page_has_a_figure_for_each_value(row: Row) -> None:
     (line,) = re.findall(rf"(?m)^\| {re.escape(row.symptom)} \| `{row.metric}` \| `{re.escape(row.knob)}` \|.*$", TABLE)
     for value in row.values:

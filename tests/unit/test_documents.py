@@ -187,7 +187,7 @@ def test_the_index_of_decisions_has_their_titles_in_their_order() -> None:
     assert listed == [(title[1], page.name, title[2]) for page, title in titles if title]
 
 
-@pytest.mark.parametrize("house", ["tests", "lab"])
+@each("house", ["tests", "lab"])
 def test_the_page_of_tests_names_every_folder(house: str) -> None:
     page = (ROOT / house / "README.md").read_text()
     folders = {file.parent.name for file in (ROOT / house).glob("*/*.py")}
