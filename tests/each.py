@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 
 
-def each(names: str | Sequence[str], rows: Iterable[Any], ids: Any = None) -> Callable[..., Any]:
+def each(names: str | Sequence[str], rows: Iterable[Any] | Mapping[str, Any], ids: Any = None) -> Callable[..., Any]:
     """Return a decorator that runs a test on every row of a table, under one id.
 
-    It takes what ``pytest.mark.parametrize`` takes, except marks of a row. All rows run, and the failure names every
-    row that failed, with its traceback. A row that skips fails. The rows share the test's
-    fixtures, so a row must not hold against the next what it left in them.
+    It takes what ``pytest.mark.parametrize`` takes, except marks of a row. A mapping has the names of the rows, and the
+    rows. All rows run, and the failure names every row that failed, with its traceback. A row that skips fails.
+    The rows share the test's fixtures, so a row must not hold against the next what it left in them. A fixture with a
+    method ``end_row`` forgets there what it counted.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
+    if isinstance(rows, Mapping):
+        rows, ids = rows.values(), rows.keys()
     table = dict(_named_rows(arguments, [*rows], ids))
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,6 +33,7 @@ def each(names: str | Sequence[str], rows: Iterable[Any], ids: Any = None) -> Ca
                 for name, row in table.items():
                     with _collect(failures, name):
                         await test(**fixtures, **row)
+                    _end_row(fixtures)
                 _report(failures, len(table))
 
         else:
@@ -40,6 +44,7 @@ def each(names: str | Sequence[str], rows: Iterable[Any], ids: Any = None) -> Ca
                 for name, row in table.items():
                     with _collect(failures, name):
                         test(**fixtures, **row)
+                    _end_row(fixtures)
                 _report(failures, len(table))
 
         # pytest reads here which fixtures the test wants.
@@ -49,6 +54,12 @@ def each(names: str | Sequence[str], rows: Iterable[Any], ids: Any = None) -> Ca
         return run
 
     return decorate
+
+
+def _end_row(fixtures: Mapping[str, Any]) -> None:
+    for fixture in fixtures.values():
+        if hasattr(fixture, "end_row"):
+            fixture.end_row()
 
 
 def _named_rows(arguments: list[str], rows: list[Any], ids: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -82,7 +93,8 @@ def _collect(failures: dict[str, BaseException], name: str) -> Iterator[None]:
     try:
         yield
     # A row that skips would end the test as skipped, with the failures of the rows before it.
-    except (Exception, pytest.fail.Exception, pytest.skip.Exception) as failure:
+    # A table within a table raises a group.
+    except (Exception, BaseExceptionGroup, pytest.fail.Exception, pytest.skip.Exception) as failure:
         failure.add_note(f"row {name}")
         # pytest-timeout interrupts a test once: if the next row hung too, nothing would end it.
         if isinstance(failure, pytest.fail.Exception) and str(failure).startswith("Timeout"):

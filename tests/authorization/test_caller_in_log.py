@@ -6,13 +6,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.authorization.stand import CALLS, stand
+from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
 TWO_AND_THREE = {"a": 2, "b": 3}
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_the_line_of_a_request_names_its_caller(surface: str) -> None:
     async with stand() as it:
         with capture_logs() as logs:

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
-import pytest
-
 from tests.authorization.authorizations import authorized
 from tests.authorization.stand import PUBLIC, RESOURCE, Bearer, Stand, challenge_of, stand
 from tests.each import each
@@ -72,8 +70,8 @@ BATCHED: Final[dict[str, Way]] = {
     ),
     "/jsonrpc batch": posted("/jsonrpc", [request("add", TWO_AND_THREE), request("echo", {"value": 1}, 2)]),
 }
-every_way = pytest.mark.parametrize("way", ALONE.values(), ids=ALONE)
-every_batch = pytest.mark.parametrize("way", BATCHED.values(), ids=BATCHED)
+every_way = each("way", ALONE)
+every_batch = each("way", BATCHED)
 
 
 def values_in(answer: Answer) -> str:
@@ -125,7 +123,7 @@ async def test_a_call_of_a_batch_that_is_refused_is_not_made_and_the_others_are(
         assert (it.backend.calls("add"), it.backend.calls("echo")) == (0, 1)
 
 
-@pytest.mark.parametrize("failure", [error(-32000, "No"), Body(status=500), Body(status=401, content_type=None)])
+@each("failure", [error(-32000, "No"), Body(status=500), Body(status=401, content_type=None)])
 @each("way", (ALONE | BATCHED).values(), ids=ALONE | BATCHED)
 async def test_a_call_that_fails_is_not_made_again(way: Way, failure: Body) -> None:
     async with stand(*KNOBS) as it:
@@ -153,7 +151,7 @@ async def test_who_may_call_open_tools_alone_may_call_them_through_call_tool() -
         assert it.backend.calls("echo") == 0
 
 
-@each(("name", "way"), ALONE.items(), ids=ALONE)
+@each(("name", "way"), ALONE.items())
 async def test_a_token_that_the_service_refuses_ends_the_exchange_unless_the_answer_has_begun(
     name: str, way: Way
 ) -> None:
@@ -185,7 +183,7 @@ async def command(it: Stand, folder: Path, tool: str, arguments: dict[str, Any])
     return process.returncode, out.decode(), err.decode()
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [("add", TWO_AND_THREE), ("call_tool", ADD)])
+@each(("tool", "arguments"), [("add", TWO_AND_THREE), ("call_tool", ADD)])
 async def test_the_command_line_authorizes_a_call_once_and_makes_it_once(
     tool: str, arguments: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -207,7 +205,7 @@ async def test_the_command_line_says_that_the_service_refuses_the_token(tmp_path
         assert it.backend.calls("add") == 1
 
 
-@pytest.mark.parametrize("path", ["/jsonrpc", "/mcp/tools/add"])
+@each("path", ["/jsonrpc", "/mcp/tools/add"])
 async def test_who_may_not_call_a_tool_learns_nothing_of_its_arguments(path: str) -> None:
     async with stand("auth.anonymous=list", *KNOBS) as it:
         for client, status in ((it.client(), 401), (it.of("ann", "other"), 403)):

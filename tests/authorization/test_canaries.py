@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from aiohttp import ClientSession
 
 from tests.authorization.forge import OMIT
@@ -18,6 +17,7 @@ from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.keys import ec_key
 from tests.authorization.rows import ARGUMENTS, bearer, everywhere
 from tests.authorization.stand import CALLS, LISTS, PUBLIC, RESOURCE, Listings, Stand
+from tests.each import each
 from tests.fault.behaviours import Body, error
 from tests.fault.methods import METHODS
 from tests.fault.scripted import ScriptedBackend
@@ -93,7 +93,7 @@ async def test_a_token_is_in_no_log_and_no_answer() -> None:
         assert token.rpartition(".")[2] not in everything, "the signature alone"
 
 
-@pytest.mark.parametrize("mode", ["client_credentials", "token_exchange", "static"])
+@each("mode", ["client_credentials", "token_exchange", "static"])
 async def test_a_secret_of_the_gateway_is_in_no_log_and_no_answer(mode: str) -> None:
     knobs = ["backend.listing.identity=shared", f"backend.credentials.mode={mode}"]
     if mode == "static":

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.authorization.servers import mock_server
+from tests.each import each
 from tests.program import run, settings
 from tests.services.launch import drupal
 from tests.services.process import free_port
@@ -20,7 +19,7 @@ EXCHANGE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("knobs", [SAME, EXCHANGE], ids=["same_resource", "token_exchange"])
+@each("knobs", {"same_resource": SAME, "token_exchange": EXCHANGE})
 async def test_a_right_configuration_is_success_and_says_that_the_listing_needs_a_token(knobs: tuple[str, ...]) -> None:
     with mock_server() as issuer, drupal(jwks=issuer.jwks_uri, audience=f"{PUBLIC}/mcp") as service:
         callers = f"auth.issuers=[{{issuer: '{issuer.issuer}'}}]"

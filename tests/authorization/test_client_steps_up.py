@@ -15,6 +15,7 @@ from tests.authorization.conftest import Provider
 from tests.authorization.demo import ORDER, READ
 from tests.authorization.person import METADATA, Browser, Declined, Storage, connected, npm_login
 from tests.authorization.servers import OidcProvider, Resource
+from tests.each import each
 from tests.services.process import free_port
 
 COPIES: Final = {"isbn": "9780142437247", "copies": 2}
@@ -50,7 +51,7 @@ async def login(client: str, era: str, url: str, server: OidcProvider, client_id
     return await npm_login(server.visit, client=client, era=era, **order)
 
 
-@pytest.mark.parametrize(("client", "era"), [*CLIENTS, SDK])
+@each(("client", "era"), [*CLIENTS, SDK])
 async def test_a_client_that_registers_itself_orders_a_book(client: str, era: str, oidc_provider: Provider) -> None:
     async with shop(oidc_provider, "auth.scopes.show=all") as (url, server):
         did = await login(client, era, url, server)
@@ -59,7 +60,7 @@ async def test_a_client_that_registers_itself_orders_a_book(client: str, era: st
         assert await server.fetches("registration") == 1
 
 
-@pytest.mark.parametrize(("client", "era"), CLIENTS)
+@each(("client", "era"), CLIENTS)
 async def test_a_client_that_is_known_there_is_asked_for_more_when_it_orders(
     client: str, era: str, oidc_provider: Provider
 ) -> None:

@@ -15,6 +15,7 @@ from gateway.config.source import load_settings
 from gateway.process.server import Server
 from tests.authorization.drupal_site import CONSUMER, JWKS, DrupalSite, Permitted
 from tests.authorization.person import METADATA, REDIRECT, Browser, Storage, connected, npm_login
+from tests.each import each
 from tests.fault.methods import ADD, ECHO
 from tests.fault.scripted import ScriptedBackend
 from tests.services.process import free_port
@@ -71,8 +72,8 @@ async def login(client: str, era: str, url: str, site: DrupalSite) -> dict[str, 
         return {"tools": tools, "failed": result.is_error}
 
 
-@pytest.mark.parametrize("slashes", SLASHES.values(), ids=SLASHES)
-@pytest.mark.parametrize(("client", "era"), CLIENTS)
+@each("slashes", SLASHES)
+@each(("client", "era"), CLIENTS)
 async def test_a_client_that_is_told_its_id_logs_in_and_calls_what_a_scope_lends(
     client: str, era: str, slashes: tuple[str, str]
 ) -> None:

@@ -26,6 +26,7 @@ from tests.authorization.stand import (
     stand,
 )
 from tests.authorization.token_endpoint import EXCHANGE, OWN, TokenEndpoint
+from tests.each import each
 from tests.fault.behaviours import Body, Redirect, error, result
 from tests.fault.methods import METHODS
 from tests.fault.scripted import Bystander, ScriptedBackend
@@ -131,7 +132,7 @@ def bad_tokens(issuer: ForgedIssuer) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("kind", bad_tokens(ForgedIssuer()))
+@each("kind", [*bad_tokens(ForgedIssuer())])
 async def test_a_token_that_does_not_count_never_reaches_the_backend(it: Stand, kind: str) -> None:
     client = it.client(bad_tokens(it.issuer)[kind])
     before = len(it.backend.requests)
@@ -155,7 +156,7 @@ async def test_a_token_that_is_good_elsewhere_too_is_not_shown_to_the_backend(it
     assert it.backend.calls("add") == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "knobs",
     [
         ("backend.credentials.reject_extra_audiences=false",),
@@ -267,7 +268,7 @@ async def test_a_401_with_a_json_rpc_body_is_a_401(it: Stand, surface: str) -> N
         assert (await it.of("ann").call(surface, "add", TWO_AND_THREE)).status == 401
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_a_backends_401_to_a_credential_that_is_not_the_callers_is_502(surface: str) -> None:
     async with stand(
         "backend.credentials={mode: static, send: {headers: {Authorization: Bearer sesame-sesame}}}"
@@ -287,7 +288,7 @@ async def test_a_backends_401_to_a_credential_that_is_not_the_callers_is_502(sur
         ]
 
 
-@pytest.mark.parametrize("denial", [Body(status=403, content_type=None), error(-32600, "No", "Access Denied")])
+@each("denial", [Body(status=403, content_type=None), error(-32600, "No", "Access Denied")])
 async def test_a_backends_403_is_a_failed_call_on_mcp_and_403_on_rest(it: Stand, denial: Body) -> None:
     it.backend.on("add", denial)
     ann = it.of("ann")
@@ -299,7 +300,7 @@ async def test_a_backends_403_is_a_failed_call_on_mcp_and_403_on_rest(it: Stand,
         assert "WWW-Authenticate" not in answer.headers
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_a_token_that_cannot_be_exchanged_is_401_503_or_502_by_whose_fault_it_is(
     surface: str, endpoint: TokenEndpoint
 ) -> None:

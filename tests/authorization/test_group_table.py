@@ -14,6 +14,7 @@ from gateway.settings.auth import ApiKey
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.stand import PUBLIC, REST, bearer_of
 from tests.authorization.token_endpoint import TokenEndpoint
+from tests.each import each
 from tests.fault.methods import ADD, Rpc
 from tests.protocol.grouped import Grouped, grouped
 
@@ -109,9 +110,9 @@ async def statuses(it: Grouped, shown: dict[str, str | None]) -> tuple[int, ...]
     return tuple(found)
 
 
-@pytest.mark.parametrize("kind", TABLE)
+@each("kind", [*TABLE])
 async def test_each_caller_gets_the_status_of_its_cell(kind: str, tmp_path: Path, endpoint: TokenEndpoint) -> None:
-    key = given_key(keys := tmp_path / "keys.yaml")
+    key = given_key(keys := tmp_path / f"{kind}.yaml")
     cells = {}
     async with ForgedIssuer(AT_GROUP) as issuer:
         knobs = (f"server.public_url={PUBLIC}", *auth(kind, issuer.issuer, keys))
@@ -185,7 +186,7 @@ MIXED: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...], str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("row", MIXED)
+@each("row", [*MIXED])
 def test_a_group_that_lets_in_anybody_whom_a_service_refuses_is_a_fault(row: str) -> None:
     group, service, knob = MIXED[row]
     knobs = (

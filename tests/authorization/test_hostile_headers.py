@@ -49,7 +49,7 @@ ANOTHER_CALL: Final[dict[str, dict[str, str | None]]] = {
 }
 
 
-@each("changes", ANOTHER_CALL.values(), ids=ANOTHER_CALL)
+@each("changes", ANOTHER_CALL)
 async def test_what_a_proxy_may_decide_by_is_the_call_that_is_made(changes: dict[str, str | None]) -> None:
     """A proxy that reads Mcp-Method and Mcp-Name, and no body, lets through what the gateway then does."""
     async with stand() as it:
@@ -63,7 +63,7 @@ async def test_what_a_proxy_may_decide_by_is_the_call_that_is_made(changes: dict
         assert (await ann.mcp(body, whole)).result["structuredContent"] == {"sum": 5}
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_a_client_can_neither_add_nor_take_away_what_the_service_is_told_of_its_caller(surface: str) -> None:
     """H22, RFC 9110 §7.6.1: what Connection names would be taken off by a proxy that only passes headers on."""
     async with stand() as it:
@@ -115,7 +115,7 @@ async def test_a_verb_that_would_make_a_tunnel_or_an_echo_is_refused(target: str
         assert (it.backend.requests, it.backend.connections) == ([], connections)
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_what_the_service_says_in_its_401_is_not_in_the_challenge(surface: str) -> None:
     """H28, RFC 6750 §3: fixed sentences. A quote or a line end of the service would be a header of its own."""
     said = 'expired", realm="evil\r\nSet-Cookie: sid=evil'
@@ -134,7 +134,7 @@ async def test_what_the_service_says_in_its_401_is_not_in_the_challenge(surface:
         assert it.backend.calls("add") == 1
 
 
-@pytest.mark.parametrize("surface", LISTS)
+@each("surface", LISTS)
 async def test_what_the_service_says_in_the_401_of_its_listing_is_not_in_the_challenge(surface: str) -> None:
     async with stand() as it:
         it.listings.refused["ann"] = 401

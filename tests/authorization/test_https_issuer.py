@@ -17,6 +17,7 @@ from tests.authorization.rows import ARGUMENTS, accepts, cannot_tell
 from tests.authorization.stand import RESOURCE, Stand, stand
 from tests.authorization.test_rows_keys import readiness
 from tests.authorization.token_endpoint import start_token_endpoint
+from tests.each import each
 from tests.tls import HOST, Authority
 
 SHARED = "backend.listing.identity=shared"
@@ -98,7 +99,7 @@ async def test_with_its_authority_named_an_issuer_gives_tokens_for_the_backend(p
         assert issuer.count("token") == 1
 
 
-@pytest.mark.parametrize("case", UNFIT)
+@each("case", [*UNFIT])
 async def test_of_an_issuer_that_is_not_trusted_no_keys_are_taken_and_the_log_says_why(pki: Pki, case: str) -> None:
     async with ForgedIssuer(RESOURCE, tls=pki.shown(case)) as issuer:
         with capture_logs() as lines:
@@ -111,8 +112,8 @@ async def test_of_an_issuer_that_is_not_trusted_no_keys_are_taken_and_the_log_sa
     assert all(UNFIT[case][1] in reason for reason in reasons)
 
 
-@pytest.mark.parametrize("case", UNFIT)
-@pytest.mark.parametrize("named", [True, False], ids=["named", "found"])
+@each("case", [*UNFIT])
+@each("named", {"named": True, "found": False})
 async def test_no_token_is_shown_to_an_issuer_that_is_not_trusted(pki: Pki, case: str, named: bool) -> None:
     async with ForgedIssuer(RESOURCE, tls=pki.shown(case)) as issuer:
         known(issuer)
@@ -126,7 +127,7 @@ async def test_no_token_is_shown_to_an_issuer_that_is_not_trusted(pki: Pki, case
     assert all(UNFIT[case][1] in reason for reason in reasons)
 
 
-@pytest.mark.parametrize("case", UNFIT)
+@each("case", [*UNFIT])
 async def test_no_secret_is_shown_to_a_token_endpoint_that_is_not_trusted(
     pki: Pki, case: str, aiohttp_server: AiohttpServer
 ) -> None:

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
 from aiohttp import ClientSession
 
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.stand import METADATA, PUBLIC, RESOURCE, Bearer, running, settings
+from tests.each import each
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.program import run
@@ -42,7 +42,7 @@ async def named(client: Bearer) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("path", ["", "/realms/shop"])
+@each("path", ["", "/realms/shop"])
 async def test_it_is_named_as_its_own_metadata_do_once_they_were_read(path: str) -> None:
     def slow_and_other(issuer: ForgedIssuer) -> None:
         issuer.metadata["issuer"] += "/"
@@ -57,7 +57,7 @@ async def test_it_is_named_as_its_own_metadata_do_once_they_were_read(path: str)
         assert (await client(issuer.sign(iss=f"{issuer.issuer}/")).list(MODERN)).status == 401
 
 
-@pytest.mark.parametrize("other", [str.upper, "{}//".format, "{}/other".format])
+@each("other", [str.upper, "{}//".format, "{}/other".format])
 async def test_where_more_differs_it_is_named_as_configured_and_check_calls_it_a_fault(
     other: Callable[[str], str],
 ) -> None:

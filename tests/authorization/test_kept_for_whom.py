@@ -6,8 +6,6 @@ import asyncio
 import re
 from typing import Final
 
-import pytest
-
 from gateway.discovery import views
 from tests.authorization.stand import LISTS, METADATA, Bearer, challenge_of, names, running, settings, stand, tools_in
 from tests.authorization.world import a_world, caller
@@ -35,7 +33,7 @@ class Gate:
             await self._behaviour.play(exchange)
 
 
-@pytest.mark.parametrize("surface", LISTS)
+@each("surface", LISTS)
 async def test_what_an_administrator_lists_is_shown_to_nobody_else(surface: str) -> None:
     """CP1: whoever comes first. The service is asked with each caller's own token, once."""
     async with stand() as it:
@@ -48,7 +46,7 @@ async def test_what_an_administrator_lists_is_shown_to_nobody_else(surface: str)
         assert it.shown(LIST) == [admin.token, bob.token]
 
 
-@pytest.mark.parametrize("surface", LISTS)
+@each("surface", LISTS)
 async def test_who_is_refused_fills_nothing(surface: str) -> None:
     """CP2: the token is verified first. What a forged one would have been listed is asked for by nobody."""
     async with stand() as it:
@@ -65,7 +63,7 @@ async def test_who_is_refused_fills_nothing(surface: str) -> None:
 
 
 @each("status", [401, 403, 500])
-@pytest.mark.parametrize("surface", LISTS)
+@each("surface", LISTS)
 async def test_what_one_caller_was_refused_is_refused_to_nobody_else(surface: str, status: int) -> None:
     """CP3: nor is it kept for long. An empty listing of one caller is that caller's."""
     async with stand() as it:
@@ -93,8 +91,8 @@ VARIATIONS: Final = [
 ]
 
 
-@each("headers", VARIATIONS, ids=lambda headers: " ".join(headers))
-@pytest.mark.parametrize("query", ["", "?x=evil", "?names=mcp&cachebuster=evil"])
+@each("headers", VARIATIONS)
+@each("query", ["", "?x=evil", "?names=mcp&cachebuster=evil"])
 async def test_no_header_and_no_query_of_one_caller_shows_in_what_another_gets(
     headers: dict[str, str], query: str
 ) -> None:
@@ -112,7 +110,7 @@ async def test_no_header_and_no_query_of_one_caller_shows_in_what_another_gets(
         assert "evil" not in repr([sent.headers for sent in it.backend.requests])
 
 
-@pytest.mark.parametrize("surface", LISTS)
+@each("surface", LISTS)
 async def test_a_rush_for_one_view_costs_one_listing_whoever_leaves(surface: str) -> None:
     """CP5: with who asked first among those who leave."""
     async with stand() as it:

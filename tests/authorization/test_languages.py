@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-import pytest
-
 from gateway.auth.access import MOST_LANGUAGES, MOST_LANGUAGES_OF_CALLER, preferred_language
 from gateway.discovery.shared_listing import backend_digest
 from tests.authorization.stand import LISTS, MODERN, Bearer, Stand, settings, stand, tools_in
@@ -64,8 +62,8 @@ ORDERS: Final[dict[str, list[tuple[str | None, str]]]] = {
 }
 
 
-@pytest.mark.parametrize("knob", ["unset", "set"])
-@each("order", ORDERS)
+@each("knob", ["unset", "set"])
+@each("order", [*ORDERS])
 async def test_a_list_is_in_the_language_of_each_request_unless_the_knob_says_which(order: str, knob: str) -> None:
     for surface in LISTS:
         async with translating(*([KNOB] if knob == "set" else [])) as (it, listing):

@@ -6,7 +6,6 @@ import json
 from functools import partial
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
@@ -67,7 +66,7 @@ def static(*more: str) -> tuple[str, ...]:
     return (*(f"backend.credentials.{knob}" for knob in credentials), *more)
 
 
-@pytest.mark.parametrize("way", [by_call, by_call_escaped, by_get])
+@each("way", [by_call, by_call_escaped, by_get])
 async def test_a_static_credential_is_redacted_wherever_a_listing_quotes_it(way: Any) -> None:
     async with ScriptedBackend([ADD]) as backend:
         way(backend)

@@ -155,14 +155,14 @@ async def test_a_preset_loosens_what_it_says_and_nothing_else(preset: str, case:
             await refused(it.check(shape))
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@each("preset", [*PRESETS])
 def test_the_audience_stands_in_for_the_resource_where_the_preset_says_so(preset: str) -> None:
     named = access(preset).claims.get("aud")
     is_resource = page(preset).settings.by_mount[""].resource in ([named] if isinstance(named, str) else named or ())
     assert PRESETS[preset].has_substitute_audience is not is_resource
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@each("preset", [*PRESETS])
 def test_a_page_lists_the_rows_that_its_preset_loosens(preset: str) -> None:
     assert page(preset).loosened() == loosened(preset)
 

@@ -146,7 +146,7 @@ async def refused(check: Awaitable[object], reason: str = "") -> None:
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@each("preset", [*PRESETS])
 async def test_a_token_as_its_issuer_makes_it_is_accepted_with_its_caller(preset: str, key: Key) -> None:
     async with desk(preset, key) as it:
         principal = (await it.check(access(preset))).principal
@@ -154,7 +154,7 @@ async def test_a_token_as_its_issuer_makes_it_is_accepted_with_its_caller(preset
     assert principal.issuer == page(preset).settings.auth.issuers[0].issuer
 
 
-@pytest.mark.parametrize("preset", READ)
+@each("preset", READ)
 async def test_its_id_token_is_refused_even_if_it_is_for_the_audience_that_counts(preset: str, key: Key) -> None:
     id_token = page(preset).id_token.at(int(time.time()))
     async with desk(preset, key) as it:
@@ -165,13 +165,13 @@ async def test_its_id_token_is_refused_even_if_it_is_for_the_audience_that_count
             await refused(it.check(bare))
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@each("preset", [*PRESETS])
 async def test_a_token_for_somebody_else_is_refused(preset: str, key: Key) -> None:
     async with desk(preset, key) as it:
         await refused(it.check(for_somebody_else(preset, access(preset))))
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@each("preset", [*PRESETS])
 async def test_a_client_that_is_not_named_is_refused_where_clients_are(preset: str, key: Key) -> None:
     async with desk(preset, key, clients=(CALLERS[preset].client,)) as it:
         await it.check(access(preset))
@@ -185,14 +185,14 @@ async def test_a_token_without_what_its_issuer_always_gives_is_refused(preset: s
         await refused(it.check(with_claims(access(preset), **{name: OMIT})))
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@each("preset", [*PRESETS])
 def test_what_a_page_tells_to_write_is_one_protected_resource(preset: str) -> None:
     settings = page(preset).settings
     assert settings.auth.issuers[0].preset == preset
     assert credential_faults(settings.by_mount[""]) == []
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@each("preset", [*PRESETS])
 def test_each_preset_has_a_page_that_the_index_names(preset: str) -> None:
     assert f"({preset}.md)" in (ISSUERS / "README.md").read_text()
 
@@ -240,14 +240,14 @@ async def test_entras_version_one_and_application_tokens_are_accepted(key: Key) 
         assert (await it.check(own)).principal.scopes == {"orders.read", "orders.write"}
 
 
-@pytest.mark.parametrize("alg", ["ES384", "ES512"])
+@each("alg", ["ES384", "ES512"])
 async def test_every_asymmetric_algorithm_counts_where_the_issuer_has_a_key_for_it(alg: str) -> None:
     async with desk("strict", ec_key(alg, alg)) as it:
         shape = access("strict")
         assert (await it.check(replace(shape, header={**shape.header, "alg": alg}))).principal.subject
 
 
-@pytest.mark.parametrize(
+@each(
     ("preset", "audiences", "prefix"),
     [
         ("entra", ("6e74172b",), "api://6e74172b/"),

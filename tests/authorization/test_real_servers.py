@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import pytest
 from aiohttp import ClientSession
 
 from tests.authorization.conftest import Provider
@@ -16,6 +15,7 @@ from tests.authorization.process import AuthorizationServer
 from tests.authorization.rows import ARGUMENTS
 from tests.authorization.servers import MockServer, Resource
 from tests.authorization.stand import PUBLIC, RESOURCE, Bearer, running, settings
+from tests.each import each
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer
@@ -58,7 +58,7 @@ async def gateway(server: AuthorizationServer, *knobs: str) -> AsyncIterator[Beh
         yield Behind(session, started.port, backend)
 
 
-@pytest.mark.parametrize("alg", ["RS256", "ES256"])
+@each("alg", ["RS256", "ES256"])
 async def test_a_token_for_the_resource_counts_whatever_its_algorithm(oidc_provider: Provider, alg: Any) -> None:
     server = await oidc_provider(Resource(RESOURCE, (SCOPE,), alg=alg), Resource(BACKEND, (SCOPE,), alg=alg))
     async with gateway(server, f"auth.scopes.call=[{SCOPE}]") as behind:
@@ -120,17 +120,16 @@ async def test_a_backend_of_its_own_gets_a_token_of_its_own(oidc_provider: Provi
 _ACCESS: Final = {"sub": "ann", "client_id": "app", "jti": "1", "aud": RESOURCE}
 
 
-@pytest.mark.parametrize(
+@each(
     ("payload", "header", "status"),
-    [
-        (_ACCESS, {"typ": "at+jwt"}, 200),
-        (_ACCESS, {}, 401),  # typ JWT, as that server has it of itself
-        ({**_ACCESS, "aud": BACKEND}, {"typ": "at+jwt"}, 401),
-        ({**_ACCESS, "exp": 1}, {"typ": "at+jwt"}, 401),
-        ({**_ACCESS, "iss": "https://evil.example.com"}, {"typ": "at+jwt"}, 401),
-        ({"sub": "ann", "aud": RESOURCE}, {"typ": "at+jwt"}, 401),
-    ],
-    ids=["sound", "typ", "aud", "exp", "iss", "no client"],
+    {
+        "sound": (_ACCESS, {"typ": "at+jwt"}, 200),
+        "typ": (_ACCESS, {}, 401),  # typ JWT, as that server has it of itself
+        "aud": ({**_ACCESS, "aud": BACKEND}, {"typ": "at+jwt"}, 401),
+        "exp": ({**_ACCESS, "exp": 1}, {"typ": "at+jwt"}, 401),
+        "iss": ({**_ACCESS, "iss": "https://evil.example.com"}, {"typ": "at+jwt"}, 401),
+        "no client": ({"sub": "ann", "aud": RESOURCE}, {"typ": "at+jwt"}, 401),
+    },
 )
 async def test_what_a_server_can_be_made_to_say_counts_only_if_it_is_sound(
     mock_server: MockServer, payload: Mapping[str, Any], header: Mapping[str, Any], status: int

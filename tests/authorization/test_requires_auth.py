@@ -6,9 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pytest
-
 from tests.authorization.stand import CALLS, Bearer, bearer_of, running, settings, stand
+from tests.each import each
 from tests.fault.behaviours import Body, Exchange, result
 from tests.fault.scripted import ScriptedBackend
 
@@ -57,10 +56,8 @@ async def refused(nobody: Bearer, names: Any) -> dict[str, bool]:
     return {name: {(await nobody.call(surface, name)).status for surface in CALLS} != {200} for name in names}
 
 
-@pytest.mark.parametrize("identity", ["shared", "caller"])
-@pytest.mark.parametrize(
-    ("anonymous", "open_tools"), [("none", set()), ("list", set()), ("open-tools", {"free", "maybe"})]
-)
+@each("identity", ["shared", "caller"])
+@each(("anonymous", "open_tools"), [("none", set()), ("list", set()), ("open-tools", {"free", "maybe"})])
 async def test_it_is_false_only_where_a_call_without_a_token_is_served(
     anonymous: str, open_tools: set[str], identity: str
 ) -> None:

@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 from tests.authorization.issuer import ForgedIssuer, certificate
 from tests.authorization.rows import ARGUMENTS, accepts, cannot_tell
 from tests.authorization.stand import RESOURCE, Stand, stand
+from tests.each import each
 from tests.resolving import Names
 
 IDP, KEYS = "idp.example.com", "keys.example.com"
@@ -52,7 +53,7 @@ def standing(tmp_path: Path, names: Names) -> Standing:
     return standing
 
 
-@pytest.mark.parametrize("address", ASTRAY)
+@each("address", ASTRAY)
 async def test_J45_keys_are_not_fetched_from_a_name_that_leads_astray(
     standing: Standing, names: Names, address: str
 ) -> None:

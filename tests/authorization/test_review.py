@@ -47,7 +47,7 @@ async def asking(*knobs: str, members: str = "") -> AsyncIterator[Stand]:
             yield it
 
 
-@each("issuer", [[], {}, ["x"], 5, None], ids=str)
+@each("issuer", [[], {}, ["x"], 5, None])
 async def test_an_issuer_that_is_no_string_is_refused_where_an_issuer_is_asked(issuer: Any) -> None:
     async with asking() as it:
         await refuses(it, it.issuer.sign(iss=issuer))
@@ -103,7 +103,6 @@ async def test_many_tokens_while_the_metadata_fail_do_not_have_them_looked_up_ag
 @each(
     "kind",
     [{"token_type": "refresh_token"}, {"token_use": "refresh_token"}, {"token_use": "id_token"}, {"token_use": "ID"}],
-    ids=str,
 )
 async def test_an_active_token_of_another_kind_is_no_access_token(kind: dict[str, str]) -> None:
     async with asking() as it:
@@ -139,7 +138,7 @@ async def prove(it: Stand, **changes: Any) -> tuple[int, str]:
     return answer.status, answer.headers.get("WWW-Authenticate", "")
 
 
-@pytest.mark.parametrize("sign", [1, -1])
+@each("sign", [1, -1])
 async def test_a_proof_of_a_time_beyond_all_numbers_is_refused(bound: Stand, sign: int) -> None:
     status, challenge = await prove(bound, iat=sign * 10**400)
     assert status == 401

@@ -21,6 +21,7 @@ from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.keys import Key, ec_key, octets
 from tests.authorization.rows import ARGUMENTS, accepts, bearer, everywhere, refuses, untouched, warm
 from tests.authorization.stand import METADATA, PUBLIC, RESOURCE, Stand, challenge_of, stand
+from tests.each import each
 from tests.protocol.talk import Answer
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -104,7 +105,7 @@ async def _refused_proof(answer: Answer) -> None:
     assert 'algs="ES256 RS256 PS256 EdDSA"' in challenge
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"htu": f"{PUBLIC}/mcp"}, {"htu": "https://evil.example/mcp/tools/list"}, {"htu": 5}, {"htm": "POST"},
@@ -114,7 +115,6 @@ async def _refused_proof(answer: Answer) -> None:
         {"header": {"jwk": KEY.private_jwk}}, {"header": {"jwk": {"kty": "oct", "k": "AAAA"}}},
         {"signed_by": ec_key("other")}, {"key": ec_key("other")}, {"header": {"crit": ["x"]}},
     ],
-    ids=" ".join,
 )  # fmt: skip
 async def test_J34_a_proof_for_something_else_proves_nothing(bound: Stand, changes: dict[str, Any]) -> None:
     token = bound.issuer.sign(cnf={"jkt": KEY.thumbprint})
@@ -242,7 +242,7 @@ async def test_J47_an_answer_is_kept_no_longer_than_its_token_lives(watch: tuple
     assert not await gateway.admits(token)
 
 
-@pytest.mark.parametrize(
+@each(
     "headers",
     [
         {"Host": "evil.example"},
@@ -250,7 +250,7 @@ async def test_J47_an_answer_is_kept_no_longer_than_its_token_lives(watch: tuple
         {"Origin": "https://app.example"},
     ],
 )
-@pytest.mark.parametrize("path", ["", "/mcp"])
+@each("path", ["", "/mcp"])
 async def test_J48_who_issues_tokens_is_said_by_the_configuration_alone(
     it: Stand, headers: dict[str, str], path: str
 ) -> None:

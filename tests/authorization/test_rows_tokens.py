@@ -14,6 +14,7 @@ from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.keys import b64, ec_key, octets, rsa_key
 from tests.authorization.rows import accepts, bearer, everywhere, invites, refuses, rejects, warm
 from tests.authorization.stand import RESOURCE, Stand, stand
+from tests.each import each
 
 
 @pytest.fixture
@@ -27,14 +28,12 @@ async def test_J01_a_request_without_a_token_is_told_where_to_get_one(it: Stand)
     await invites(it)
 
 
-@pytest.mark.parametrize("value", ["Basic YWxpY2U6c2VjcmV0", "Token abc", "DPoP abc", "bearerabc"])
+@each("value", ["Basic YWxpY2U6c2VjcmV0", "Token abc", "DPoP abc", "bearerabc"])
 async def test_J02_another_scheme_is_no_token(it: Stand, value: str) -> None:
     await invites(it, [("Authorization", value)])
 
 
-@pytest.mark.parametrize(
-    "value", ["Bearer", "Bearer ", "Bearer  \tabc", "Bearer a, Bearer b", "Bearer a b", "Bearer =", "Bearer é"]
-)
+@each("value", ["Bearer", "Bearer ", "Bearer  \tabc", "Bearer a, Bearer b", "Bearer a b", "Bearer =", "Bearer é"])
 async def test_J03_what_no_token_looks_like_is_malformed(it: Stand, value: str) -> None:
     await rejects(it, [("Authorization", value)])
 
@@ -120,9 +119,7 @@ async def test_J11_keys_that_a_token_brings_along_are_not_looked_at(it: Stand) -
         assert evil.count() == 0
 
 
-@pytest.mark.parametrize(
-    "header", [{"crit": ["exp"]}, {"crit": []}, {"crit": ["b64"], "b64": True}, {"b64": False}, {"crit": "exp"}]
-)
+@each("header", [{"crit": ["exp"]}, {"crit": []}, {"crit": ["b64"], "b64": True}, {"b64": False}, {"crit": "exp"}])
 async def test_J12_critical_extensions_are_not_understood(it: Stand, header: dict[str, Any]) -> None:
     await refuses(it, it.issuer.sign(header=header), fetches=0)
 
@@ -134,17 +131,17 @@ async def test_J13_compressed_and_encrypted_tokens_are_not_read(it: Stand) -> No
     await refuses(it, forge.encrypted(it.issuer.claims(), rsa), fetches=0)
 
 
-@pytest.mark.parametrize("typ", ["JWT", OMIT, "dpop+jwt", "logout+jwt", "at+jwt+x", 5, None, ""])
+@each("typ", ["JWT", OMIT, "dpop+jwt", "logout+jwt", "at+jwt+x", 5, None, ""])
 async def test_J14_a_token_of_another_type_is_refused(it: Stand, typ: Any) -> None:
     await refuses(it, it.issuer.sign(header={"typ": typ}), fetches=0)
 
 
-@pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+jwt"])
+@each("typ", ["at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+jwt"])
 async def test_J15_the_type_of_access_tokens_has_several_spellings(it: Stand, typ: str) -> None:
     await accepts(it, it.issuer.sign(header={"typ": typ}))
 
 
-@pytest.mark.parametrize("said", ["at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+jwt"])
+@each("said", ["at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+jwt"])
 async def test_J15_so_it_has_in_the_settings(said: str) -> None:
     async with ForgedIssuer(RESOURCE) as issuer:
         knob = f"auth.issuers=[{{issuer: '{issuer.issuer}', preset: keycloak, token_types: ['{said}']}}]"
@@ -171,14 +168,14 @@ async def test_J17_a_token_counts_until_its_end_and_the_leeway(it: Stand) -> Non
     await refuses(it, it.issuer.sign(exp=now - 31, iat=now - 100), description="The access token has expired")
 
 
-@pytest.mark.parametrize("claim", ["nbf", "iat"])
+@each("claim", ["nbf", "iat"])
 async def test_J18_a_token_from_the_future_does_not_count_yet(it: Stand, claim: str) -> None:
     now = time.time()
     await accepts(it, it.issuer.sign(**{claim: now + 20}))
     await refuses(it, it.issuer.sign(**{claim: now + 60}))
 
 
-@pytest.mark.parametrize("exp", ["1995000000", True, None, float("inf"), float("nan"), -1, 10**30, [], OMIT])
+@each("exp", ["1995000000", True, None, float("inf"), float("nan"), -1, 10**30, [], OMIT])
 async def test_J19_an_end_that_is_no_time_is_refused(it: Stand, exp: Any) -> None:
     await refuses(it, it.issuer.sign(exp=exp))
 
@@ -192,7 +189,7 @@ async def test_J20_a_token_for_ten_years_is_refused(it: Stand) -> None:
     await refuses(it, it.issuer.sign(exp=time.time() + 10 * 365 * 86400))
 
 
-@pytest.mark.parametrize(
+@each(
     "aud",
     [OMIT, [], {}, None, 5, "", [RESOURCE, 5], RESOURCE[:-1], RESOURCE + "/", RESOURCE.replace("gw", "GW"),
      "https://other.example.com/mcp", [["a"]], RESOURCE + " "],
@@ -236,7 +233,7 @@ async def test_J25_an_issuer_that_is_not_configured_is_not_asked(it: Stand) -> N
         assert it.issuer.count() == before
 
 
-@pytest.mark.parametrize("sub", [OMIT, 5, "", None, [], "s" * 1000, "a\nb", "a\u202eb", "a\u0000", "\u200b"])
+@each("sub", [OMIT, 5, "", None, [], "s" * 1000, "a\nb", "a\u202eb", "a\u0000", "\u200b"])
 async def test_J26_a_subject_is_a_short_printable_name(it: Stand, sub: Any) -> None:
     await refuses(it, it.issuer.sign(sub=sub))
 
@@ -247,12 +244,20 @@ async def test_J27_a_member_that_is_there_twice_has_no_value(it: Stand) -> None:
     await refuses(it, issuer.sign(header=forge.twice(issuer.header(), "alg", "none")), fetches=0)
 
 
-@pytest.mark.parametrize(
+@each(
     "claims",
-    [b"\xef\xbb\xbf{}", b'{"sub":"\xff"}', b'{"sub":"\\ud800"}', b"[]", b'"text"', b"null", b"{", b"",
-     b'{"a":' * 2000 + b"1" + b"}" * 2000],
-    ids=["BOM", "not UTF-8", "surrogate", "array", "text", "null", "cut", "empty", "deep"],
-)  # fmt: skip
+    {
+        "BOM": b"\xef\xbb\xbf{}",
+        "not UTF-8": b'{"sub":"\xff"}',
+        "surrogate": b'{"sub":"\\ud800"}',
+        "array": b"[]",
+        "text": b'"text"',
+        "null": b"null",
+        "cut": b"{",
+        "empty": b"",
+        "deep": b'{"a":' * 2000 + b"1" + b"}" * 2000,
+    },
+)
 async def test_J28_claims_are_one_sound_json_object(it: Stand, claims: bytes) -> None:
     if len(claims) > 4000:
         claims = claims[:2000] + b"1" + b"}" * 400  # within the size of a header field
@@ -277,12 +282,12 @@ async def test_J29_a_token_has_one_spelling(it: Stand) -> None:
     await refuses(it, f"{head}.{claims}.{signature[:-1]}{stray}", fetches=0)
 
 
-@pytest.mark.parametrize("claim", ["iss", "sub", "aud", "exp", "iat", "jti", "client_id"])
+@each("claim", ["iss", "sub", "aud", "exp", "iat", "jti", "client_id"])
 async def test_a_required_claim_that_is_null_is_missing(it: Stand, claim: str) -> None:
     await refuses(it, it.issuer.sign(**{claim: None}))
 
 
-@pytest.mark.parametrize("jti", ["", 5, True, ["j"], {}], ids=str)
+@each("jti", ["", 5, True, ["j"], {}])
 async def test_a_jti_is_a_string_of_at_least_one_character(it: Stand, jti: object) -> None:
     await refuses(it, it.issuer.sign(jti=jti))
 

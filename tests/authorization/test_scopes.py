@@ -63,7 +63,7 @@ async def test_news_about_tools_take_the_scopes_for_listing() -> None:
             assert challenge_of(answer)["scope"] == "tools.list"
 
 
-@pytest.mark.parametrize("surface", LISTS)
+@each("surface", LISTS)
 async def test_listing_takes_the_scopes_for_listing(surface: str) -> None:
     async with stand("auth.scopes.list=[tools.list, tools.see]", "auth.scopes.call=[tools.call]") as it:
         answer = await it.of("ann", "tools.see tools.call").list(surface)
@@ -78,8 +78,8 @@ async def test_listing_takes_the_scopes_for_listing(surface: str) -> None:
         assert await names(it.of("ann", "tools.see tools.list tools.call"), surface) == EVERYTHING
 
 
-@pytest.mark.parametrize("tool", ["add", "no_such"])
-@pytest.mark.parametrize("path", ["/mcp/tools/{}", "/mcp/tools/describe?name={}"])
+@each("tool", ["add", "no_such"])
+@each("path", ["/mcp/tools/{}", "/mcp/tools/describe?name={}"])
 async def test_whether_there_is_a_tool_is_told_to_those_who_may_list(path: str, tool: str) -> None:
     """404 and 405 would tell it: that a tool is there, and that it is not marked read-only."""
     async with stand("auth.scopes.list=[tools.list]") as it:
@@ -88,7 +88,7 @@ async def test_whether_there_is_a_tool_is_told_to_those_who_may_list(path: str, 
         assert (await it.of("ann", "tools.list").get(path.format(tool))).status != 403
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_a_call_takes_the_scopes_for_calling_and_the_tools_own_and_is_told_all_of_them_at_once(
     surface: str,
 ) -> None:
@@ -118,7 +118,7 @@ async def test_a_client_without_a_token_is_told_of_the_servers_page() -> None:
         assert document["resource_documentation"] == "https://orders.example.com/help"
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_the_configuration_says_a_tools_scopes_in_place_of_the_backend(surface: str) -> None:
     async with stand('catalog.tools={"add": {scopes: [adder]}, "ec*": {scopes: []}}') as it:
         it.listings.shows("ann", wants("write"), ECHO.listed() | {"x-scopes": ["write"]})
@@ -139,7 +139,7 @@ AUTH: Final[dict[str, tuple[dict[str, Any], str]]] = {
 }
 
 
-@each(("auth", "needed"), AUTH.values(), ids=AUTH)
+@each(("auth", "needed"), AUTH)
 async def test_the_backends_annotations_say_what_a_tool_takes(auth: dict[str, Any], needed: str) -> None:
     async with stand("backend.listing.dialect=jsonrpc_mcp") as it:
         it.offers({"name": "add", "annotations": {"auth": auth}})
@@ -172,8 +172,8 @@ async def test_scopes_that_imply_each_other_are_one() -> None:
 # --- what is shown ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("identity", ["caller", "shared"])
-@pytest.mark.parametrize("surface", LISTS)
+@each("identity", ["caller", "shared"])
+@each("surface", LISTS)
 async def test_a_list_shows_what_the_caller_may_call(surface: str, identity: str) -> None:
     scopes = 'catalog.tools={"add": {scopes: [write]}, "fail": {scopes: [write, fail]}}'
     async with stand(f"backend.listing.identity={identity}", scopes) as it:
@@ -186,7 +186,7 @@ async def test_a_list_shows_what_the_caller_may_call(surface: str, identity: str
             assert await names(it.of("ann", scope), surface) == seen
 
 
-@pytest.mark.parametrize("surface", LISTS)
+@each("surface", LISTS)
 async def test_pages_are_of_what_the_caller_may_call(surface: str) -> None:
     knobs = ("catalog.page_size=1", "backend.listing.identity=shared")
     async with stand(*knobs, "catalog.tools.echo.scopes=[write]") as it:
@@ -204,7 +204,7 @@ async def test_a_tool_that_is_not_shown_can_be_stepped_up_to() -> None:
         assert (await it.of("ann", "write").get("/mcp/tools/describe?name=add")).status == 200
 
 
-@pytest.mark.parametrize("identity", ["caller", "shared"])
+@each("identity", ["caller", "shared"])
 async def test_lists_are_private_to_their_caller(identity: str) -> None:
     async with stand(f"backend.listing.identity={identity}") as it:
         answer = await it.of("ann").list(MODERN)
@@ -221,7 +221,7 @@ async def test_lists_are_private_where_some_callers_show_no_token() -> None:
         assert (await it.client().list(MODERN)).result["cacheScope"] == "private"
 
 
-@pytest.mark.parametrize("era", [MODERN, LEGACY[0]])
+@each("era", [MODERN, LEGACY[0]])
 async def test_a_refusal_comes_before_the_first_byte_of_a_stream(era: str) -> None:
     async with stand("catalog.tools.add.scopes=[write]") as it:
         params = {"name": "add", "arguments": TWO_AND_THREE, "_meta": {"progressToken": "p"}}
@@ -271,7 +271,7 @@ async def test_each_issuers_clients_learn_how_their_issuer_spells_a_scope() -> N
 MALFORMED: Final = ('a", evil="1', "a\r\nSet-Cookie: x=1", "a b", "a\\", "ä", "\x00", "", 7, None, {"a": 1}, ["a"])
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_what_is_no_scope_gets_into_no_header_and_opens_nothing(surface: str) -> None:
     async with stand() as it:
         it.listings.shows("ann", wants("good", *MALFORMED), VOID)
@@ -283,7 +283,7 @@ async def test_what_is_no_scope_gets_into_no_header_and_opens_nothing(surface: s
         assert await names(it.of("ann", "good a b")) == ["void"]
 
 
-@pytest.mark.parametrize("surface", CALLS)
+@each("surface", CALLS)
 async def test_more_scopes_than_a_header_holds_are_a_short_refusal(surface: str) -> None:
     async with stand() as it:
         it.listings.shows("ann", wants(*(f"scope-{number}" for number in range(5000))))

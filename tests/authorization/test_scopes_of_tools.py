@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.authorization.stand import LISTS, METADATA, PUBLIC, RESOURCE, Stand, challenge_of, names, stand
+from tests.each import each
 from tests.fault.methods import ADD, ECHO
 from tests.program import Ran, run
 from tests.protocol.official import MODERN
@@ -85,8 +86,8 @@ async def test_a_reload_brings_the_scopes_of_other_tools_though_tokens_stay_veri
         assert await supported(it) == await asked(it) == ["tools.call", "tools.list", "writer"]
 
 
-@pytest.mark.parametrize("identity", ["caller", "shared"])
-@pytest.mark.parametrize("surface", LISTS)
+@each("identity", ["caller", "shared"])
+@each("surface", LISTS)
 async def test_a_list_of_all_has_what_a_call_is_refused_for(surface: str, identity: str) -> None:
     scopes = 'catalog.tools={"add": {scopes: [write]}, "fail": {scopes: [write, fail]}}'
     async with stand(SHOW, f"backend.listing.identity={identity}", scopes) as it:

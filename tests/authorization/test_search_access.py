@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.authorization.stand import Bearer, bearer_of, challenge_of, stand, subject_of
+from tests.each import each
 from tests.fault.behaviours import Exchange, result
 from tests.fault.methods import ADD, ECHO, openrpc
 from tests.protocol.official import LEGACY, MODERN
@@ -32,7 +33,7 @@ async def add(client: Bearer, surface: str) -> Answer:
     return await client.call(surface, "call_tool", {"name": "add", "arguments": {"a": 1, "b": 2}})
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_what_a_caller_may_not_call_is_not_found(surface: str) -> None:
     async with stand(*KNOBS) as it:
         assert "add" in await found(it.of("ann", "sums"), surface)
@@ -58,7 +59,7 @@ async def test_the_title_of_a_listing_that_is_one_callers_own_is_told_to_no_othe
             assert f"Books of {subject}" in str(listed.result["tools"])
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_call_of_what_was_found_takes_its_scopes(surface: str) -> None:
     async with stand(*KNOBS) as it:
         refused = await add(it.of("bob", "other"), surface)
@@ -69,7 +70,7 @@ async def test_a_call_of_what_was_found_takes_its_scopes(surface: str) -> None:
         assert len([sent for sent in it.backend.requests if sent.method == "add"]) == 1
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_search_takes_the_scopes_of_a_listing_besides_those_of_a_call(surface: str) -> None:
     scopes = ("auth.scopes.list=[look]", "auth.scopes.call=[use]")
     async with stand(*KNOBS, *scopes) as it:
@@ -82,7 +83,7 @@ async def test_a_search_takes_the_scopes_of_a_listing_besides_those_of_a_call(su
         ).status == 200
 
 
-@pytest.mark.parametrize("surface", [LEGACY[0], "rest"])
+@each("surface", [LEGACY[0], "rest"])
 async def test_an_unknown_tool_is_told_the_nearest_of_those_that_its_caller_may_see(surface: str) -> None:
     knobs = ("catalog.tools={add: {scopes: [sums]}}", "auth.scopes.list=[look]")
     async with stand(*knobs) as it:

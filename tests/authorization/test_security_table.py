@@ -17,7 +17,7 @@ def test_a_row_has_a_test(id: str) -> None:
     assert sentences().get(id), f"no test_{id}_… in tests/authorization"
 
 
-@each("row", rows(PAGE.read_text(encoding="utf-8")), ids=lambda row: row.id)
+@each("row", rows(PAGE.read_text(encoding="utf-8")))
 def test_the_table_names_the_tests_that_exist_and_all_of_them(row: tuple[str, list[str]]) -> None:
     id, named = row
     assert named == sentences().get(id, []), WRITE

@@ -15,6 +15,7 @@ from tests.authorization.forge import claims_of, header_of
 from tests.authorization.keys import ec_key
 from tests.authorization.process import AuthorizationServer, Refused, require_package
 from tests.authorization.servers import MockServer, Resource
+from tests.each import each
 from tests.services.process import ServiceMissing
 
 MCP = Resource("http://127.0.0.1:8080/mcp", ("mcp:list", "mcp:call"))
@@ -41,7 +42,7 @@ async def test_its_metadata_name_the_issuer_and_what_it_can_do(oidc_provider: Pr
     assert {"token_endpoint", "introspection_endpoint", "revocation_endpoint", "registration_endpoint"} <= set(metadata)
 
 
-@pytest.mark.parametrize("resource", [MCP, BACKEND], ids=["RS256", "ES256"])
+@each("resource", {"RS256": MCP, "ES256": BACKEND})
 async def test_client_credentials_make_an_access_token_of_rfc_9068_for_one_resource(
     oidc_provider: Provider, resource: Resource
 ) -> None:

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from tests.authorization.token_endpoint import TokenEndpoint
 from tests.contract.credentials import FETCHED, World, credentials_world
+from tests.each import each
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def fetching(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 429])
+@each("status", [500, 502, 503, 429])
 async def test_a_server_that_fails_is_503_and_no_verdict_on_the_token(world: World, fetching: str, status: int) -> None:
     world.endpoint.answer = lambda form: (status, {"error": "server_error"})
     with pytest.raises(AuthUnavailable) as caught:
@@ -68,8 +69,8 @@ async def test_a_callers_token_that_is_refused_is_the_callers_to_mend(world: Wor
 WRONG_REQUESTS: Final = ("invalid_target", "invalid_request", "invalid_client", "unauthorized_client", "invalid_scope")
 
 
-@pytest.mark.parametrize("word", [*WRONG_REQUESTS, "never heard of", None, 7])
-@pytest.mark.parametrize("status", [400, 401])
+@each("word", [*WRONG_REQUESTS, "never heard of", None, 7])
+@each("status", [400, 401])
 async def test_a_refusal_of_the_gateway_is_502_and_an_error_in_the_log(
     world: World, fetching: str, word: Any, status: int
 ) -> None:
@@ -107,7 +108,7 @@ ABSURD: Final[dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("body", ABSURD.values(), ids=ABSURD)
+@each("body", ABSURD)
 async def test_an_absurd_answer_gives_no_token(world: World, fetching: str, body: Any) -> None:
     world.endpoint.answer = lambda form: (200, body)
     with capture_logs() as lines, pytest.raises(BackendUnavailable):

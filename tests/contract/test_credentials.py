@@ -34,6 +34,7 @@ from tests.contract.credentials import (
     credentials_world,
     shown,
 )
+from tests.each import each
 from tests.waiting import PATIENCE
 
 
@@ -255,20 +256,20 @@ async def test_an_exchanged_token_is_not_used_beyond_the_token_it_was_had_for(wo
     await keeps_for(world, world.credential("token_exchange"), caller, 100 - MARGIN)
 
 
-@pytest.mark.parametrize("unsaid", [None, "300", True, {}, [300]])
+@each("unsaid", [None, "300", True, {}, [300]])
 async def test_a_life_that_is_not_told_is_taken_to_be_short(world: World, fetching: str, unsaid: Any) -> None:
     world.endpoint.answer = lambda form: (200, world.endpoint.grant(form, expires_in=unsaid))
     await keeps_for(world, world.credential(fetching), world.caller("ann"), UNKNOWN_LIFETIME)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, 29, 30, -(10**400)])
+@each("seconds", [0, -1, 29, 30, -(10**400)])
 async def test_a_token_that_is_about_to_end_is_used_once(world: World, fetching: str, seconds: int) -> None:
     world.endpoint.answer = lambda form: (200, world.endpoint.grant(form, expires_in=seconds))
     credential = world.credential(fetching)
     assert await shown(credential, world.caller("ann")) != await shown(credential, world.caller("ann"))
 
 
-@pytest.mark.parametrize("seconds", [10**400, 10**12, 1e300])
+@each("seconds", [10**400, 10**12, 1e300])
 async def test_a_life_beyond_reason_is_a_day_at_most(world: World, seconds: float) -> None:
     world.endpoint.answer = lambda form: (200, world.endpoint.grant(form, expires_in=seconds))
     await keeps_for(world, world.credential("client_credentials"), world.caller("ann"), 86400 - MARGIN)

@@ -23,6 +23,7 @@ from gateway.listing.reader import DIALECTS, probe_dialects
 from gateway.model import NOT_ASKED, Catalog, Listing, SourceAnswer, Tool
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, CustomListing, ListingSettings, Params
+from tests.each import each
 
 LISTINGS: Final = Path(__file__).parent / "listings"
 CASES: Final = sorted(path for path in LISTINGS.glob("*/*.json") if not path.name.endswith(".tools.json"))
@@ -127,7 +128,7 @@ def name_of(case: Path) -> str:
     return f"{case.parent.name}/{case.stem}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@each("case", CASES, ids=name_of)
 async def test_a_listing_becomes_the_expected_tools(case: Path) -> None:
     listing = await fetched(case.parent.name, answers_of(case))
     made = json.loads(json.dumps(summary(listing, await built(listing))))
@@ -137,7 +138,7 @@ async def test_a_listing_becomes_the_expected_tools(case: Path) -> None:
 PROBED: Final = [case for case in CASES if DIALECTS[case.parent.name].info.probed]
 
 
-@pytest.mark.parametrize("case", PROBED, ids=name_of)
+@each("case", PROBED, ids=name_of)
 async def test_probing_finds_the_same_listing_and_sends_no_params_until_it_has(case: Path) -> None:
     source = Answers(answers_of(case))
     assert await probe_dialects(source) == await fetched(case.parent.name, answers_of(case))
@@ -146,7 +147,7 @@ async def test_probing_finds_the_same_listing_and_sends_no_params_until_it_has(c
     assert all(" " not in question or question.startswith(afterwards) for question in questions)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case not in PROBED], ids=name_of)
+@each("case", [case for case in CASES if case not in PROBED], ids=name_of)
 async def test_what_needs_params_or_a_file_is_not_probed(case: Path) -> None:
     source = Answers(answers_of(case))
     with pytest.raises(NoListing):

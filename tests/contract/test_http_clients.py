@@ -21,6 +21,7 @@ from gateway.http_client.response import (
 )
 from gateway.http_client.session import Outbound
 from tests.contract.http_clients import CALL, HTTP_CLIENTS, Make
+from tests.each import each
 from tests.fault.behaviours import (
     CLOSE,
     SUM,
@@ -89,7 +90,7 @@ async def test_nothing_is_said_that_was_not_asked_for(client: HttpClient, backen
     assert said <= {"host", "content-type", "content-length", "x-own", "accept", "accept-encoding", "connection"}
 
 
-@pytest.mark.parametrize("status", [200, 204, 400, 401, 404, 500, 503, 599])
+@each("status", [200, 204, 400, 401, 404, 500, 503, 599])
 async def test_an_error_status_is_an_answer_too(client: HttpClient, backend: ScriptedBackend, status: int) -> None:
     backend.default = Body(b"" if status == 204 else b"text", status, "Text/HTML; charset=utf-8")
     answer = await post(client, backend.url)
@@ -116,7 +117,7 @@ async def test_exchanges_share_connections(client: HttpClient, backend: Scripted
 # --- what must not happen -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@each("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_an_answer_and_not_followed(
     client: HttpClient, backend: ScriptedBackend, status: int
 ) -> None:
@@ -154,7 +155,7 @@ async def test_a_call_on_a_connection_that_died_is_not_sent_again(client: HttpCl
 # --- caps and deadlines ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("chunked", [False, True])
+@each("chunked", [False, True])
 async def test_an_answer_may_fill_its_cap_and_not_exceed_it(
     client: HttpClient, backend: ScriptedBackend, chunked: bool
 ) -> None:
@@ -166,7 +167,7 @@ async def test_an_answer_may_fill_its_cap_and_not_exceed_it(
 HUGE = {"announced": Stream(64 * MIB), "chunked": Stream(64 * MIB, chunked=True), "compressed": GzipBomb(64 * MIB)}
 
 
-@pytest.mark.parametrize("behaviour", HUGE.values(), ids=HUGE.keys())
+@each("behaviour", HUGE)
 async def test_of_an_answer_that_is_too_large_little_is_read(
     client: HttpClient, backend: ScriptedBackend, behaviour: Behaviour
 ) -> None:
@@ -258,9 +259,7 @@ async def test_a_failure_after_something_was_sent_is_of_its_kind_and_names_no_ho
     assert (await post(client, backend.url)).status == 200
 
 
-@pytest.mark.parametrize(
-    "url", ["", "/jsonrpc", "http://", "ftp://127.0.0.1/", "http://[::1", "http://127.0.0.1:99999/"]
-)
+@each("url", ["", "/jsonrpc", "http://", "ftp://127.0.0.1/", "http://[::1", "http://127.0.0.1:99999/"])
 async def test_an_address_that_is_none_is_a_failure_like_others(client: HttpClient, url: str) -> None:
     with pytest.raises(OutboundError):
         await post(client, url)

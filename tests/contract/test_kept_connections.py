@@ -108,7 +108,7 @@ def times_out(connection: socket.socket) -> None:
     connection.close()
 
 
-@each("act", [closes, closes_half, resets, sent_unsolicited, times_out], ids=lambda act: act.__name__)
+@each("act", [closes, closes_half, resets, sent_unsolicited, times_out])
 @each("read_by_the_loop", [False, True])
 async def test_a_kept_connection_that_was_closed_or_written_to_is_not_used(
     make: Make, act: Callable[[socket.socket], None], read_by_the_loop: bool

@@ -13,6 +13,7 @@ from gateway.errors import BackendBusy, BackendUnavailable
 from gateway.model import ANONYMOUS
 from tests.authorization.token_endpoint import TokenEndpoint
 from tests.contract.credentials import World, credentials_world
+from tests.each import each
 from tests.fault.behaviours import CLOSE, Behaviour, Body, Exchange, error, result
 
 
@@ -78,7 +79,7 @@ async def test_a_refused_login_is_tried_again_after_a_while(world: World) -> Non
 LATER: Final = [Body(b"later", status=status, content_type="text/plain") for status in (429, 502, 503)]
 
 
-@pytest.mark.parametrize("reply", [*LATER, CLOSE])
+@each("reply", [*LATER, CLOSE])
 async def test_a_service_that_is_busy_or_closes_has_refused_nobody(world: World, reply: Behaviour) -> None:
     world.backend.on("log.in", reply)
     credential = login_of(world)
@@ -96,7 +97,7 @@ async def test_a_value_of_a_login_has_a_bound(world: World) -> None:
         await login_of(world).request_parts(ANONYMOUS)
 
 
-@pytest.mark.parametrize("status", [429, 503])
+@each("status", [429, 503])
 async def test_a_login_that_is_told_when_to_come_again_was_not_refused(world: World, status: int) -> None:
     """Whatever its body says: what is refused is not tried again for half a minute."""
     busy = Body(error(-32000, "Slow down").payload, status, headers=(("Retry-After", "3"),))

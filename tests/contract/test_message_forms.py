@@ -134,8 +134,8 @@ async def source(url: str, **members: Any) -> AsyncIterator[BackendSource]:
         await transport.close()
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize(
+@each("surface", SURFACES)
+@each(
     ("service", "sent"),
     [(wants_params, {"jsonrpc", "id", "method", "params"}), (only_one, {"id", "method", "params"})],
 )
@@ -151,8 +151,8 @@ async def test_a_service_is_listed_and_called_in_the_form_that_it_understands(
         assert seen[-1].keys() == seen[-2].keys() == sent
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@each("service", INTEGERS_ALONE)
+@each("surface", SURFACES)
+@each("service", [*INTEGERS_ALONE])
 async def test_a_service_that_takes_integers_alone_for_ids_gets_integers(
     service: str, surface: Surface, serve: Serve
 ) -> None:
@@ -287,7 +287,7 @@ async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_no
     assert len(set(ids)) == 2
 
 
-@pytest.mark.parametrize(("service", "learned"), [(wants_params, ALWAYS), (only_one, ONE), (bare, ONE)])
+@each(("service", "learned"), [(wants_params, ALWAYS), (only_one, ONE), (bare, ONE)])
 async def test_another_form_is_looked_for_once(
     service: Callable[[Body], web.Response], learned: object, serve: Serve
 ) -> None:
@@ -325,7 +325,7 @@ async def test_questions_carry_params_where_the_operator_says_always(serve: Serv
     assert all(body["params"] == [] for body in seen)
 
 
-@pytest.mark.parametrize("fault", [Raw(b""), Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{")])
+@each("fault", [Raw(b""), Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{")])
 async def test_a_question_is_asked_once_more_where_the_connection_ended_before_the_answer(fault: Raw) -> None:
     async with ScriptedBackend() as backend, source(backend.url) as asked:
         backend.on("rpc.discover", InTurn([fault, result(LISTED)]))
@@ -337,7 +337,7 @@ async def test_a_question_is_asked_once_more_where_the_connection_ended_before_t
         assert backend.calls("rpc.discover") == 4
 
 
-@pytest.mark.parametrize("answer", [{"detail": "not found"}, "OK", None])
+@each("answer", [{"detail": "not found"}, "OK", None])
 async def test_a_bare_answer_that_is_no_listing_does_not_teach_version_1_0(answer: Any, serve: Serve) -> None:
     url, _ = await serve(lambda _: web.json_response(answer))
     async with source(url) as asked:

@@ -17,6 +17,7 @@ from gateway.model import Catalog
 from tests.contract.forms import Form, label
 from tests.contract.test_dialects import Answers, built
 from tests.contract.test_hostile_entries import HOSTILE
+from tests.each import each
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "new-dialect.md").read_text()
 
@@ -65,7 +66,7 @@ async def test_the_answer_that_the_page_shows_is_read(dialect: Dialect) -> None:
     assert list(shown) == ["createrawtransaction", "getblock", "getblockcount", "gettxout"]
 
 
-@pytest.mark.parametrize("document", [*HOSTILE, "== \n", "== A ==\n\n"], ids=label)
+@each("document", [*HOSTILE, "== \n", "== A ==\n\n"], ids=label)
 async def test_the_example_takes_nothing_else_for_a_listing(dialect: Dialect, document: Any) -> None:
     try:
         assert not (await dialect.fetch_listing(Answers({"help": document}))).methods
@@ -73,7 +74,7 @@ async def test_the_example_takes_nothing_else_for_a_listing(dialect: Dialect, do
         assert document != "== A ==\n\n"
 
 
-@pytest.mark.parametrize("entry", HOSTILE, ids=label)
+@each("entry", HOSTILE, ids=label)
 async def test_the_row_of_the_page_puts_hostile_entries_among_sound_ones(dialect: Dialect, entry: Any) -> None:
     form: Form = eval("{" + blocks("python")[1] + "}", {"Form": Form})["bitcoin"]
     catalog = await catalog_of(dialect, form.answers([form.entry("good1"), entry, form.entry("good2")]))

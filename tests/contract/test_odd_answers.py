@@ -70,14 +70,14 @@ async def post(client: HttpClient, backend: ScriptedBackend) -> Answer:
     return await client.request("POST", backend.url, CALL, {}, timeout=10, max_bytes=MOST)
 
 
-@each("name", READ)
+@each("name", [*READ])
 async def test_an_odd_answer_is_read(client: HttpClient, backend: ScriptedBackend, name: str) -> None:
     backend.default = Raw(READ[name])
     answer = await post(client, backend)
     assert (answer.status, answer.body) == (200, b"ok")
 
 
-@each("name", FAILS)
+@each("name", [*FAILS])
 async def test_a_bad_answer_is_a_failure_of_its_kind_and_the_next_exchange_is_good(
     client: HttpClient, backend: ScriptedBackend, name: str
 ) -> None:

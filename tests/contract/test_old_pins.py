@@ -10,15 +10,14 @@ import json
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from gateway.catalog.pins import Pins, parse_pins
 from tests.contract.test_dialects import CASES, answers_of, built, fetched, name_of
+from tests.each import each
 
 KEPT: Final = json.loads(Path(__file__).with_name("pins_before_0_1.json").read_text())
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if name_of(case) in KEPT], ids=name_of)
+@each("case", [case for case in CASES if name_of(case) in KEPT], ids=name_of)
 async def test_a_pin_file_of_an_earlier_release_admits_the_same_tools(case: Path) -> None:
     listing = await fetched(case.parent.name, answers_of(case))
     catalog = await built(listing)

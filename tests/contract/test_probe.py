@@ -20,6 +20,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import DIALECTS, PATIENCE, ListingReader, probe_dialects
 from gateway.model import Caller, Listing
 from gateway.settings.backend import Backend, ListingSettings
+from tests.each import each
 from tests.fault.behaviours import InTurn, Raw, error
 from tests.fault.scripted import ScriptedBackend
 
@@ -164,7 +165,7 @@ async def test_a_service_without_a_listing_is_asked_everything_once_in_order_and
     assert all(body.keys() == {"jsonrpc", "id", "method"} for body in service.bodies)
 
 
-@pytest.mark.parametrize(
+@each(
     ("answers", "dialect"),
     [
         ({"GET /api/mcp/tools/list": {"tools": [{"name": "found", "inputSchema": {}}]}}, "jsonrpc_mcp"),

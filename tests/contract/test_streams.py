@@ -19,6 +19,7 @@ from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrup
 from gateway.model import MessageForm
 from gateway.settings import Settings
 from tests.contract.transports import Act, Json, Served, StreamStand
+from tests.each import each
 from tests.front import front
 from tests.tls import Authority
 from tests.waiting import PATIENCE, until
@@ -102,7 +103,7 @@ async def ask(
     return await transport.send(outgoing, timeout=timeout, max_bytes=10**6)
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@each("framing", FRAMINGS)
 async def test_each_framing_carries_many_at_a_time(opened: Callable[..., Any], framing: str) -> None:
     stand = await opened(Listed(framing))
     transport = transport_to(stand.url)
@@ -113,7 +114,7 @@ async def test_each_framing_carries_many_at_a_time(opened: Callable[..., Any], f
     await transport.close()
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@each("framing", FRAMINGS)
 async def test_the_framing_is_learned_by_questions_and_calls_have_it(opened: Callable[..., Any], framing: str) -> None:
     stand = await opened(Listed(framing))
     async with front(stand.url) as gateway:
@@ -231,7 +232,7 @@ async def test_a_service_that_reads_nothing_is_given_no_more_than_a_little(opene
     await transport.close()
 
 
-@pytest.mark.parametrize("knob", ["ca_file", "fingerprint", None])
+@each("knob", ["ca_file", "fingerprint", None])
 async def test_tls_has_the_knobs_of_the_backend(tmp_path: Path, knob: str | None) -> None:
     authority = Authority(tmp_path)
     stand = Listed()

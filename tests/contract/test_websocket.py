@@ -18,6 +18,7 @@ from gateway.http_client.tls import TlsFiles
 from gateway.settings import Settings
 from tests.contract.frames import PING, frame
 from tests.contract.transports import Act, Json, Served, WebSocketStand
+from tests.each import each
 from tests.fault.wire import Request, read_request
 from tests.front import front
 from tests.program import run, settings
@@ -66,7 +67,7 @@ async def test_the_handshake_has_the_credential_and_the_headers_of_the_service(s
     assert "Content-Type" not in handshake.headers
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@each("status", [301, 302, 307, 308])
 async def test_a_redirect_of_the_handshake_is_not_followed(stand: WebSocketStand, status: int) -> None:
     asked: list[Request | None] = []
 
@@ -87,7 +88,7 @@ async def test_a_redirect_of_the_handshake_is_not_followed(stand: WebSocketStand
     await server.close()
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "refused", "after", "said"),
     [
         (b"401 No", Refusal.CREDENTIAL, None, "not sent"),
@@ -251,7 +252,7 @@ async def test_no_word_of_a_failure_names_the_host(stand: WebSocketStand) -> Non
     await stand.open()
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "what"),
     [
         ({"code": -32601, "message": "'rpc.discover' wasn't found"}, "It is Chrome's DevTools."),

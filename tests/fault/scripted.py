@@ -205,6 +205,10 @@ class ScriptedBackend(Listener):
         """Return a URL where connections are refused: its port is bound, so nobody takes it, and nobody listens."""
         return f"http://{_LOOPBACK}:{self._reserved.getsockname()[1]}/jsonrpc"
 
+    def end_row(self) -> None:
+        """Forget the requests of a row, so that the next row of a table (tests/each.py) counts its own."""
+        self.requests.clear()
+
     def on(self, method: str, behaviour: Behaviour) -> None:
         """From now on, this JSON-RPC method gets this behaviour."""
         self._scripts[method] = behaviour

@@ -23,6 +23,7 @@ from tests.protocol.talk import Client
 
 Start = Callable[..., Awaitable[Server]]
 Serve = Callable[..., Awaitable[TestClient[Any, Any]]]
+Connect = Callable[..., Awaitable[Client]]
 
 
 @pytest.fixture(autouse=True)
@@ -88,11 +89,27 @@ def client(http: TestClient[Any, Any]) -> Client:
 
 
 @pytest.fixture
-def connect(serve: Serve) -> Callable[..., Awaitable[Client]]:
+def connect(serve: Serve) -> Connect:
     """``await connect("section.knob=value", ...)`` is a client of a gateway of its own."""
 
     async def connected(*knobs: str, url: str = "") -> Client:
         http = await serve(*knobs, url=url)
         return Client(http.session, http.port)
+
+    return connected
+
+
+@pytest.fixture
+def connect_once(connect: Connect) -> Connect:
+    """``await connect_once("section.knob=value", ...)`` is a client of the test's one gateway with these knobs.
+
+    So the rows of a table share it.
+    """
+    clients: dict[tuple[str, ...], Client] = {}
+
+    async def connected(*knobs: str) -> Client:
+        if knobs not in clients:
+            clients[knobs] = await connect(*knobs)
+        return clients[knobs]
 
     return connected

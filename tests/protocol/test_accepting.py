@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 
-import pytest
 import uvloop
 from structlog.testing import capture_logs
 
@@ -19,6 +18,7 @@ from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
 from gateway.web.exchange import raw_refusal
 from tests.clock import Clock, by_hand
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, serving, settings
 from tests.protocol.bounds import listen
@@ -146,7 +146,7 @@ def sockets(count: int) -> Iterator[list[socket.socket]]:
             one.close()
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@each("loop", LOOPS)
 def test_without_descriptors_connections_wait_the_log_says_so_and_all_are_answered_afterwards(
     loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import ClientConnectorError, ClientSession
 
 from gateway.process.server import Server
+from tests.each import each
 from tests.fault.behaviours import Hang, error, result
 from tests.fault.methods import Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -54,7 +55,7 @@ async def test_the_repr_of_a_gateway_says_what_each_service_waits_for(waiting: S
     assert "the first listing has not come yet" in repr(waiting)
 
 
-@pytest.mark.parametrize("knobs", [(), ("backend.listing.dialect=drupal",)], ids=["listed", "not listable"])
+@each("knobs", {"listed": (), "not listable": ("backend.listing.dialect=drupal",)})
 async def test_it_is_ready_whatever_the_attempt_came_to(
     session: ClientSession, start: Start, knobs: tuple[str, ...]
 ) -> None:
@@ -72,7 +73,7 @@ async def test_a_dead_backend_does_not_make_it_unready(
     assert (await asked(session, gateway, "/readyz")).status == 200
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "here"),
     [
         (("server.host=127.0.0.2",), "127.0.0.1"),
@@ -99,7 +100,7 @@ async def test_any_host_may_ask_the_admin_port(session: ClientSession, start: St
     assert answer.status == 200
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/mcp/tools/list", "/mcp/tools/add"])
+@each("path", ["/mcp", "/mcp/tools/list", "/mcp/tools/add"])
 async def test_the_admin_port_serves_no_tools(session: ClientSession, start: Start, path: str) -> None:
     gateway = await start()
     for verb in ("GET", "POST"):

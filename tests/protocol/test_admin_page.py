@@ -18,6 +18,7 @@ from gateway.settings.server import AdminPageSettings
 from gateway.telemetry import cells
 from gateway.web.admin_page import AdminPage
 from tests.configuring import put
+from tests.each import each
 from tests.fault.behaviours import Hang, error, result
 from tests.fault.methods import ADD, ECHO, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -59,7 +60,7 @@ def test_only_loopback_and_the_named_networks_see_it_under_a_name_that_is_theirs
     assert not admits("192.0.2.7", network, Host="gw.internal:9090", Origin="http://evil.example.com")
 
 
-@pytest.mark.parametrize("value", ["{hosts: ['*']}", "{networks: [everywhere]}"])
+@each("value", ["{hosts: ['*']}", "{networks: [everywhere]}"])
 def test_a_name_for_all_and_a_network_that_is_none_are_faults(value: str) -> None:
     with pytest.raises(ConfigError, match=r"server\.admin_page\."):
         admits("127.0.0.1", f"server.admin_page={value}")
@@ -77,8 +78,8 @@ async def test_elsewhere_the_root_lists_the_paths(session: ClientSession, start:
     assert b"html" not in answer.body
 
 
-@pytest.mark.parametrize("headers", FOREIGN, ids=["host", "origin", "opaque origin"])
-@pytest.mark.parametrize("path", ["/refresh", "/reload"])
+@each("headers", FOREIGN, ids=["host", "origin", "opaque origin"])
+@each("path", ["/refresh", "/reload"])
 async def test_no_button_works_for_another_page(
     session: ClientSession, start: Start, path: str, headers: dict[str, str]
 ) -> None:

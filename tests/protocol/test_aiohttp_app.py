@@ -175,7 +175,7 @@ async def test_a_call_ends_when_its_client_hangs_up(backend: ScriptedBackend, st
         assert (app[GATEWAY].held.bytes, app[GATEWAY].services[""].uses.running) == (0, 0)
 
 
-@pytest.mark.parametrize("era", [MODERN, LEGACY[0]])
+@each("era", [MODERN, LEGACY[0]])
 async def test_streams_end_at_once_where_the_application_does_and_nothing_is_left(
     backend: ScriptedBackend, era: str
 ) -> None:

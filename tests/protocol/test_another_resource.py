@@ -5,18 +5,17 @@ The parts by themselves, and the store that they share, are in tests/unit/test_r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import CAPABILITIES, LEGACY, Answer, Client, legacy_headers, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 CRM, SHOP = (f"server.public_url=https://gateway.example.com/{name}" for name in ("crm", "shop"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,12 +13,12 @@ from tests.fault.behaviours import Body
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import JSON, LEGACY, MODERN, Client, meta, modern_headers, modern_request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
 ERAS = (MODERN, *LEGACY)
-Connect = Callable[..., Awaitable[Client]]
 
 WIDE = Rpc("wide", {f"p{index:02}": {"type": "integer"} for index in range(30)})
 COUNT = Rpc("count", {"n": {"type": "integer", "minimum": -(2**200)}}, {"type": "integer"}, run=lambda n: n)
@@ -33,17 +33,17 @@ def methods() -> Sequence[Rpc]:
     return (*METHODS, WIDE, COUNT, ODD)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 @each(
     "arguments",
-    [
-        pytest.param({"a": "two", "b": 3}, id="wrong type"),
-        pytest.param({"a": 2}, id="one missing"),
-        pytest.param({}, id="all missing"),
-        pytest.param({"a": 2, "b": 3, "c": 4}, id="one too many"),
-        pytest.param({"a": True, "b": 3}, id="true is no number"),
-        pytest.param({"a": None, "b": 3}, id="null"),
-    ],
+    {
+        "wrong type": {"a": "two", "b": 3},
+        "one missing": {"a": 2},
+        "all missing": {},
+        "one too many": {"a": 2, "b": 3, "c": 4},
+        "true is no number": {"a": True, "b": 3},
+        "null": {"a": None, "b": 3},
+    },
 )
 async def test_arguments_that_break_the_schema_do_not_reach_the_backend(
     client: Client, backend: ScriptedBackend, era: str, arguments: dict[str, Any]
@@ -67,8 +67,8 @@ async def test_up_to_twenty_faults_are_named_with_their_paths(client: Client, ba
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("name", ["count", "echo"])
+@each("era", ERAS)
+@each("name", ["count", "echo"])
 @each("integer", INTEGERS)
 async def test_integers_are_exact_in_both_directions(
     client: Client, backend: ScriptedBackend, era: str, name: str, integer: int
@@ -114,7 +114,7 @@ async def test_text_is_the_same_on_the_other_side(client: Client, backend: Scrip
     assert backend.requests[-1].params == {"value": {text: text}}
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 async def test_names_with_a_meaning_elsewhere_are_plain_argument_names(
     client: Client, backend: ScriptedBackend, era: str
 ) -> None:
@@ -163,7 +163,7 @@ async def test_what_a_client_says_about_itself_does_not_reach_the_backend(
     assert request.headers["Host"] == f"127.0.0.1:{backend.port}"
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 async def test_a_tool_answers_to_the_name_of_its_method_as_well(
     connect: Connect, backend: ScriptedBackend, era: str
 ) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from gateway.networks import AddressReader
 from gateway.process.server import Server
@@ -17,19 +14,18 @@ from gateway.web.public import Origins, PublicHandler
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.bounds import listen
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import JSON, MODERN, Client, exchange, modern_headers, modern_request, request, status_of
-
-Connect = Callable[..., Awaitable[Client]]
 
 CALL = {"name": "add", "arguments": {"a": 2, "b": 3}}
 ADD = json.dumps(request("tools/call", CALL)).encode()
 REST_ADD = json.dumps(CALL).encode()
 TOOL_ADD = json.dumps(request("add", [2, 3])).encode()
-PLACES = [
-    pytest.param("/mcp", ADD, id="mcp"),
-    pytest.param("/mcp/tools/invoke", REST_ADD, id="invoke"),
-    pytest.param("/mcp/tools/add", TOOL_ADD, id="tool"),
-]
+PLACES = {
+    "mcp": ("/mcp", ADD),
+    "invoke": ("/mcp/tools/invoke", REST_ADD),
+    "tool": ("/mcp/tools/add", TOOL_ADD),
+}
 TYPES = [
     None,
     "text/plain",
@@ -49,15 +45,15 @@ def code(path: str, status: int, slug: str) -> Any:
     return status if path in ("/mcp", "/mcp/tools/add") else slug
 
 
-@pytest.mark.parametrize(("path", "body"), PLACES)
-@pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=UTF-8"])
+@each(("path", "body"), PLACES)
+@each("content_type", ["application/json", "Application/JSON; charset=UTF-8"])
 async def test_json_is_taken(client: Client, path: str, body: bytes, content_type: str) -> None:
     answer = await client.send("POST", path, body, {"Content-Type": content_type})
     assert answer.status == 200
     assert answer.json["result"]
 
 
-@pytest.mark.parametrize(("path", "body"), PLACES)
+@each(("path", "body"), PLACES)
 @each("content_type", TYPES)
 async def test_another_content_type_is_415(
     client: Client, backend: ScriptedBackend, path: str, body: bytes, content_type: str | None
@@ -78,7 +74,7 @@ async def test_a_client_that_takes_json_gets_it(client: Client, accept: str | No
 
 
 @each("accept", ["text/html", "text/event-stream", "image/*", "text/plain;q=0.5, text/html"])
-@pytest.mark.parametrize("era", [MODERN, None])
+@each("era", [MODERN, None])
 async def test_a_client_that_does_not_accept_json_gets_406(
     client: Client, backend: ScriptedBackend, accept: str, era: str | None
 ) -> None:
@@ -91,7 +87,7 @@ async def test_a_client_that_does_not_accept_json_gets_406(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(("path", "body"), PLACES)
+@each(("path", "body"), PLACES)
 async def test_a_gzipped_body_is_read(client: Client, path: str, body: bytes) -> None:
     headers = JSON | {"Content-Encoding": "gzip"}
     assert (await client.send("POST", path, gzip.compress(body), headers)).json["result"]
@@ -108,17 +104,17 @@ async def test_another_content_encoding_is_415(client: Client, backend: Scripted
 
 @each(
     ("encoding", "body", "status"),
-    [
-        pytest.param("br", ADD, 415, id="br"),
-        pytest.param("zstd", ADD, 415, id="zstd"),
-        pytest.param("gzip", ADD, 400, id="not packed"),
-        pytest.param("gzip", gzip.compress(ADD)[:-9], 400, id="cut off"),
-        pytest.param("gzip", gzip.compress(ADD)[:-8] + bytes(8), 400, id="another checksum"),
-        pytest.param("gzip", gzip.compress(ADD) + gzip.compress(ADD), 400, id="two members"),
-        pytest.param("gzip", zlib.compress(ADD), 400, id="zlib"),
-        pytest.param("gzip", gzip.compress(gzip.compress(ADD)), 400, id="packed twice"),
-        pytest.param("gzip", b"", 400, id="nothing"),
-    ],
+    {
+        "br": ("br", ADD, 415),
+        "zstd": ("zstd", ADD, 415),
+        "not packed": ("gzip", ADD, 400),
+        "cut off": ("gzip", gzip.compress(ADD)[:-9], 400),
+        "another checksum": ("gzip", gzip.compress(ADD)[:-8] + bytes(8), 400),
+        "two members": ("gzip", gzip.compress(ADD) + gzip.compress(ADD), 400),
+        "zlib": ("gzip", zlib.compress(ADD), 400),
+        "packed twice": ("gzip", gzip.compress(gzip.compress(ADD)), 400),
+        "nothing": ("gzip", b"", 400),
+    },
 )
 async def test_a_body_that_is_not_encoded_as_it_says_is_refused(
     client: Client, backend: ScriptedBackend, encoding: str, body: bytes, status: int
@@ -129,7 +125,7 @@ async def test_a_body_that_is_not_encoded_as_it_says_is_refused(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(("path", "body"), PLACES)
+@each(("path", "body"), PLACES)
 async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_sent(
     client: Client, backend: ScriptedBackend, path: str, body: bytes
 ) -> None:
@@ -148,8 +144,8 @@ def padded(body: bytes, size: int) -> bytes:
     return body + b" " * (size - len(body))
 
 
-@pytest.mark.parametrize(("path", "body"), PLACES)
-@pytest.mark.parametrize("framing", ["length", "chunked", "gzip"])
+@each(("path", "body"), PLACES)
+@each("framing", ["length", "chunked", "gzip"])
 async def test_the_largest_body_is_taken_and_one_byte_more_is_413(
     connect: Connect, backend: ScriptedBackend, path: str, body: bytes, framing: str
 ) -> None:
@@ -189,15 +185,13 @@ async def test_a_body_that_never_comes_is_408(gateway: Server, backend: Scripted
 
 @each(
     "lines",
-    [
-        pytest.param("Host: 127.0.0.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json", id="Host twice"),
-        pytest.param("Host: 127.0.0.1\r\nHost: evil.example\r\nContent-Type: application/json", id="two Hosts"),
-        pytest.param("host: 127.0.0.1\r\nHOST: evil.example\r\nContent-Type: application/json", id="two spellings"),
-        pytest.param(
-            "Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Type: text/plain", id="two Content-Types"
-        ),
-        pytest.param("Content-Type: application/json", id="no Host"),
-    ],
+    {
+        "Host twice": "Host: 127.0.0.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json",
+        "two Hosts": "Host: 127.0.0.1\r\nHost: evil.example\r\nContent-Type: application/json",
+        "two spellings": "host: 127.0.0.1\r\nHOST: evil.example\r\nContent-Type: application/json",
+        "two Content-Types": "Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Type: text/plain",
+        "no Host": "Content-Type: application/json",
+    },
 )
 async def test_headers_that_readers_would_read_differently_are_400(
     gateway: Server, backend: ScriptedBackend, lines: str

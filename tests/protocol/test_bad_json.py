@@ -28,47 +28,47 @@ def value(raw: bytes) -> Any:
     return lambda body: body.replace(b'"@"', raw)
 
 
-NOT_JSON = [
-    pytest.param(lambda body: b"", id="empty"),
-    pytest.param(lambda body: b"{", id="a brace"),
-    pytest.param(lambda body: b"not json", id="prose"),
-    pytest.param(lambda body: body[:-1], id="cut short"),
-    pytest.param(lambda body: body + b"x", id="trailing garbage"),
-    pytest.param(lambda body: body + body, id="twice"),
-    pytest.param(lambda body: b"/* hello */" + body, id="comment"),
-    pytest.param(lambda body: body[:-1] + b",}", id="trailing comma"),
-    pytest.param(lambda body: body.replace(b'"', b"'"), id="single quotes"),
-    pytest.param(lambda body: b"\xef\xbb\xbf" + body, id="byte order mark"),
-    pytest.param(lambda body: body.decode().encode("utf-16"), id="UTF-16 with a mark"),
-    pytest.param(lambda body: body.decode().encode("utf-16-le"), id="UTF-16"),
-    pytest.param(lambda body: body.decode().encode("utf-32-le"), id="UTF-32"),
-    pytest.param(value(b'"\xff\xfe"'), id="invalid UTF-8"),
-    pytest.param(value(b'"\xed\xa0\x80"'), id="surrogate in UTF-8"),
-    pytest.param(value(b'"\xc0\xaf"'), id="overlong UTF-8"),
-    pytest.param(value(rb'"\ud800"'), id="lone high surrogate"),
-    pytest.param(value(rb'"\udc00x"'), id="lone low surrogate"),
-    pytest.param(value(rb'"\ud800A"'), id="half a pair"),
-    pytest.param(value(b'"a\nb"'), id="raw newline in a string"),
-    pytest.param(value(b"NaN"), id="NaN"),
-    pytest.param(value(b"Infinity"), id="Infinity"),
-    pytest.param(value(b"-Infinity"), id="-Infinity"),
-    pytest.param(value(b"1e400"), id="beyond doubles"),
-    pytest.param(value(b"01"), id="leading zero"),
-    pytest.param(value(b"0x10"), id="hexadecimal"),
-    pytest.param(value(b"1" * 5000), id="5000 digits"),
-]
+NOT_JSON = {
+    "empty": lambda body: b"",
+    "a brace": lambda body: b"{",
+    "prose": lambda body: b"not json",
+    "cut short": lambda body: body[:-1],
+    "trailing garbage": lambda body: body + b"x",
+    "twice": lambda body: body + body,
+    "comment": lambda body: b"/* hello */" + body,
+    "trailing comma": lambda body: body[:-1] + b",}",
+    "single quotes": lambda body: body.replace(b'"', b"'"),
+    "byte order mark": lambda body: b"\xef\xbb\xbf" + body,
+    "UTF-16 with a mark": lambda body: body.decode().encode("utf-16"),
+    "UTF-16": lambda body: body.decode().encode("utf-16-le"),
+    "UTF-32": lambda body: body.decode().encode("utf-32-le"),
+    "invalid UTF-8": value(b'"\xff\xfe"'),
+    "surrogate in UTF-8": value(b'"\xed\xa0\x80"'),
+    "overlong UTF-8": value(b'"\xc0\xaf"'),
+    "lone high surrogate": value(rb'"\ud800"'),
+    "lone low surrogate": value(rb'"\udc00x"'),
+    "half a pair": value(rb'"\ud800A"'),
+    "raw newline in a string": value(b'"a\nb"'),
+    "NaN": value(b"NaN"),
+    "Infinity": value(b"Infinity"),
+    "-Infinity": value(b"-Infinity"),
+    "beyond doubles": value(b"1e400"),
+    "leading zero": value(b"01"),
+    "hexadecimal": value(b"0x10"),
+    "5000 digits": value(b"1" * 5000),
+}
 
-NOT_ONE_MESSAGE = [
-    pytest.param(value(b"[" * 70 + b"]" * 70), id="depth 70"),
-    pytest.param(value(b"[" * 100_000 + b"]" * 100_000), id="depth 100,000"),
-    pytest.param(value(b"[" * 100_000), id="depth 100,000, not closed"),
-    pytest.param(value(b"[" + b"{}," * 50_000 + b"{}]"), id="50,001 objects"),
-    pytest.param(value(b'{"a":' * 70 + b"1" + b"}" * 70), id="objects, depth 70"),
-    pytest.param(value(b'{"a":1,"a":2}'), id="argument member twice"),
-    pytest.param(value(rb'{"a":1,"\u0061":2}'), id="twice, once escaped"),
-    pytest.param(value(b'{":":1,":":2}'), id="colons for names"),
-    pytest.param(lambda body: body.replace(b'"name"', b'"name": "add", "name"'), id="name twice"),
-]
+NOT_ONE_MESSAGE = {
+    "depth 70": value(b"[" * 70 + b"]" * 70),
+    "depth 100,000": value(b"[" * 100_000 + b"]" * 100_000),
+    "depth 100,000, not closed": value(b"[" * 100_000),
+    "50,001 objects": value(b"[" + b"{}," * 50_000 + b"{}]"),
+    "objects, depth 70": value(b'{"a":' * 70 + b"1" + b"}" * 70),
+    "argument member twice": value(b'{"a":1,"a":2}'),
+    "twice, once escaped": value(rb'{"a":1,"\u0061":2}'),
+    "colons for names": value(b'{":":1,":":2}'),
+    "name twice": lambda body: body.replace(b'"name"', b'"name": "add", "name"'),
+}
 
 
 async def send(client: Client, surface: str, change: Any) -> Any:
@@ -79,13 +79,13 @@ async def send(client: Client, surface: str, change: Any) -> Any:
     return await client.mcp(change(LEGACY_CALL), legacy_headers(surface))
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_the_call_that_the_others_spoil_is_good(client: Client, backend: ScriptedBackend, surface: str) -> None:
     assert (await send(client, surface, value(b"[[]]"))).status == 200
     assert [call.params for call in backend.requests] == [{"value": [[]]}]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 @each("change", NOT_JSON)
 async def test_what_is_no_json_is_a_parse_error_without_id(
     client: Client, backend: ScriptedBackend, surface: str, change: Any
@@ -100,7 +100,7 @@ async def test_what_is_no_json_is_a_parse_error_without_id(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 @each("change", NOT_ONE_MESSAGE)
 async def test_what_readers_would_read_differently_is_an_invalid_request(
     client: Client, backend: ScriptedBackend, surface: str, change: Any
@@ -118,22 +118,22 @@ async def test_members_that_look_alike_within_strings_are_no_duplicates(client: 
     assert called.result["structuredContent"] == {text: text}
 
 
-@pytest.mark.parametrize("era", [MODERN, *LEGACY])
+@each("era", [MODERN, *LEGACY])
 @each(
     "change",
-    [
-        pytest.param({"jsonrpc": None}, id="jsonrpc null"),
-        pytest.param({"jsonrpc": "1.0"}, id="jsonrpc 1.0"),
-        pytest.param({"jsonrpc": 2.0}, id="jsonrpc a number"),
-        pytest.param({"jsonrpc": ...}, id="no jsonrpc"),
-        pytest.param({"method": ...}, id="no method"),
-        pytest.param({"method": ""}, id="empty method"),
-        pytest.param({"method": 5}, id="method a number"),
-        pytest.param({"method": None}, id="method null"),
-        pytest.param({"params": "x"}, id="params a string"),
-        pytest.param({"params": 5}, id="params a number"),
-        pytest.param({"params": None}, id="params null"),
-    ],
+    {
+        "jsonrpc null": {"jsonrpc": None},
+        "jsonrpc 1.0": {"jsonrpc": "1.0"},
+        "jsonrpc a number": {"jsonrpc": 2.0},
+        "no jsonrpc": {"jsonrpc": ...},
+        "no method": {"method": ...},
+        "empty method": {"method": ""},
+        "method a number": {"method": 5},
+        "method null": {"method": None},
+        "params a string": {"params": "x"},
+        "params a number": {"params": 5},
+        "params null": {"params": None},
+    },
 )
 async def test_what_is_no_json_rpc_request_is_invalid_with_its_id(
     client: Client, backend: ScriptedBackend, era: str, change: dict[str, Any]
@@ -149,14 +149,14 @@ async def test_what_is_no_json_rpc_request_is_invalid_with_its_id(
 
 
 @each("body", ["5", '"x"', "null", "true"])
-@pytest.mark.parametrize("era", [MODERN, *LEGACY])
+@each("era", [MODERN, *LEGACY])
 async def test_json_that_is_no_object_is_invalid(client: Client, era: str, body: str) -> None:
     answer = await client.mcp(body.encode(), {"MCP-Protocol-Version": era})
     assert answer.fault == (400, -32600)
     assert "id" not in answer.json
 
 
-@pytest.mark.parametrize("era", [MODERN, LEGACY[0]])
+@each("era", [MODERN, LEGACY[0]])
 async def test_params_that_are_an_array_carry_no_name(client: Client, backend: ScriptedBackend, era: str) -> None:
     """JSON-RPC allows them, MCP's params are objects: no envelope in the one era, no tool name in the other."""
     answer = await client.mcp(request("tools/call", ["echo", {}]), {"MCP-Protocol-Version": era})

@@ -5,24 +5,24 @@ They share one ``backend.max_response``, on ``/jsonrpc`` and on ``/mcp`` at the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import InTurn, result
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import Answer, Client, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 MOST: Final = 64 * 1024
 BOUND: Final = f"backend.max_response={MOST}"
 LARGE: Final = "x" * (MOST // 4)
 
-on_both = pytest.mark.parametrize("route", ["/jsonrpc", "/mcp"])
+on_both = each("route", ["/jsonrpc", "/mcp"])
 
 
 def call(route: str, id: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.each import each
 from tests.fault.behaviours import Body, result
 from tests.fault.methods import Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -33,18 +34,17 @@ async def steps(start: Start, backend: ScriptedBackend, answer: Body, *knobs: st
     return told
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "place", "first"),
-    [
-        (b"\xef\xbb\xbf" + LISTING, "invalid character (byte 0)", r'\xef\xbb\xbf{"jsonrpc"'),
-        (b"{" + LISTING, "(byte 1)", '{{"jsonrpc"'),
-        (LISTING[:-9], f"it ends too early (byte {len(LISTING) - 9})", '{"jsonrpc"'),
-        (LISTING + b"<!-- 3 ms -->", f"trailing characters (byte {len(LISTING) + 1})", '{"jsonrpc"'),
-        (b"<br />\n<b>Warning</b>" + LISTING, "invalid character (byte 0)", r"<br />\n<b>Warning</b>{"),
-        (LISTING.replace(b"add", b"\xe4dd", 1), f"not UTF-8 (byte {LISTING.index(b'add')})", '{"jsonrpc"'),
-        (PADDED[:DEEP] + b"\\q" + PADDED[DEEP:], f"(byte {DEEP + 2})", '{"jsonrpc"'),
-    ],
-    ids=["mark", "syntax", "cut", "tail", "warning", "encoding", "deep in a large one"],
+    {
+        "mark": (b"\xef\xbb\xbf" + LISTING, "invalid character (byte 0)", r'\xef\xbb\xbf{"jsonrpc"'),
+        "syntax": (b"{" + LISTING, "(byte 1)", '{{"jsonrpc"'),
+        "cut": (LISTING[:-9], f"it ends too early (byte {len(LISTING) - 9})", '{"jsonrpc"'),
+        "tail": (LISTING + b"<!-- 3 ms -->", f"trailing characters (byte {len(LISTING) + 1})", '{"jsonrpc"'),
+        "warning": (b"<br />\n<b>Warning</b>" + LISTING, "invalid character (byte 0)", r"<br />\n<b>Warning</b>{"),
+        "encoding": (LISTING.replace(b"add", b"\xe4dd", 1), f"not UTF-8 (byte {LISTING.index(b'add')})", '{"jsonrpc"'),
+        "deep in a large one": (PADDED[:DEEP] + b"\\q" + PADDED[DEEP:], f"(byte {DEEP + 2})", '{"jsonrpc"'),
+    },
 )
 async def test_broken_json_is_called_that_with_its_place_and_the_first_bytes(
     start: Start, backend: ScriptedBackend, body: bytes, place: str, first: str

@@ -5,18 +5,17 @@ Ten calls may always come at once, so that the eleventh is the first one too man
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import pytest
 from aiohttp import ClientSession
 
-from gateway.process.server import Server
+from tests.each import each
 from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.asking import session_of
-from tests.protocol.conftest import settings
+from tests.protocol.conftest import Connect, Start, settings
 from tests.protocol.talk import (
     CAPABILITIES,
     LEGACY,
@@ -30,8 +29,6 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
-Start = Callable[..., Awaitable[Server]]
 
 BURST: Final = 10
 DAILY: Final = "limits.invocation=10/day"
@@ -50,7 +47,7 @@ async def use_up(client: Client, calls: int = BURST) -> None:
         assert (answer.status, answer.json["result"]) == (200, {"sum": 5})
 
 
-@pytest.mark.parametrize("version", [MODERN, *LEGACY])
+@each("version", [MODERN, *LEGACY])
 async def test_on_mcp_a_call_too_many_is_a_result_that_tells_the_model_to_wait(
     connect: Connect, backend: ScriptedBackend, version: str
 ) -> None:
@@ -66,7 +63,7 @@ async def test_on_mcp_a_call_too_many_is_a_result_that_tells_the_model_to_wait(
     assert backend.calls("add") == BURST
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "body"),
     [
         ("/mcp/tools/invoke", CALL),
@@ -87,7 +84,7 @@ async def test_elsewhere_it_is_429(connect: Connect, backend: ScriptedBackend, p
     assert backend.calls("add") == BURST
 
 
-@pytest.mark.parametrize("path", ["/mcp/tools/add", "/jsonrpc"])
+@each("path", ["/mcp/tools/add", "/jsonrpc"])
 async def test_a_notification_too_many_is_429_too(connect: Connect, backend: ScriptedBackend, path: str) -> None:
     client = await connect(DAILY)
     await use_up(client)
@@ -96,7 +93,7 @@ async def test_a_notification_too_many_is_429_too(connect: Connect, backend: Scr
     assert backend.calls("add") == BURST
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/mcp/tools/invoke", "/mcp/tools/add", "/jsonrpc"])
+@each("path", ["/mcp", "/mcp/tools/invoke", "/mcp/tools/add", "/jsonrpc"])
 async def test_every_answer_to_a_call_says_what_is_left(connect: Connect, path: str) -> None:
     client = await connect("limits.invocation=600/minute")
     body = {"/mcp/tools/invoke": CALL, "/mcp": modern_request("tools/call", CALL)}.get(path, request("add", ADD))
@@ -177,7 +174,7 @@ async def test_the_answer_to_a_question_is_free_once(connect: Connect, backend: 
     assert backend.calls("add") == BURST
 
 
-@pytest.mark.parametrize("version", LEGACY[:2])
+@each("version", LEGACY[:2])
 async def test_a_call_that_lacks_a_capability_counts_once(connect: Connect, version: str) -> None:
     client = await connect(DAILY, "catalog.tools.add.mcp=[sampling]")
     answer = await client.mcp(request("tools/call", CALL), await session_of(client, version))
@@ -224,7 +221,7 @@ async def test_a_reload_changes_the_rate_at_once(
     await until(lambda: client.post("/jsonrpc", request("add", ADD)), lambda answer: answer.status != 429)
 
 
-@pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
+@each("version", [MODERN, LEGACY[0]])
 async def test_a_call_too_many_that_asks_for_progress_opens_no_stream(connect: Connect, version: str) -> None:
     client = await connect(DAILY)
     await use_up(client)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from structlog.testing import capture_logs
 from gateway.process.server import Server
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect, Start
 from tests.protocol.streams import Stream
 from tests.protocol.talk import (
     JSON,
@@ -30,8 +30,6 @@ from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
-Start = Callable[..., Awaitable[Server]]
 
 LATEST = LEGACY[0]
 ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}

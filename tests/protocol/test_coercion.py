@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +15,11 @@ from tests.fault.behaviours import result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, front
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import CAPABILITIES, JSON, Answer, Client, modern_headers, modern_request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 LIMIT: Final = {"type": "integer", "x-mcp-header": "Limit"}
 FIND: Final = Rpc("find", {"limit": LIMIT, "where": {"type": "object"}, "text": {"type": "string"}})
@@ -34,7 +34,7 @@ def methods() -> Sequence[Rpc]:
     return [FIND]
 
 
-@pytest.mark.parametrize("setting", [READS, ALLOWED])
+@each("setting", [READS, ALLOWED])
 async def test_the_service_gets_the_values_that_texts_spell(backend: ScriptedBackend, setting: str) -> None:
     backend.on("find", result([]))
     async with front(backend.url, setting) as gateway:

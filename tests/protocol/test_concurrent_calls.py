@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import pytest
 from aiohttp import ClientSession
 
-from gateway.process.server import Server
+from tests.each import each
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface
-from tests.protocol.conftest import settings
+from tests.protocol.conftest import Connect, Start, settings
 from tests.protocol.talk import (
     LEGACY,
     MODERN,
@@ -28,8 +27,6 @@ from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
-Start = Callable[..., Awaitable[Server]]
 
 ADD: Final = {"a": 2, "b": 3}
 CALL: Final = {"name": "add", "arguments": ADD}
@@ -60,7 +57,7 @@ async def test_a_caller_with_too_many_calls_under_way_is_told_to_wait_for_one(
     assert backend.calls("add") == 1
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/jsonrpc"])
+@each("path", ["/mcp", "/jsonrpc"])
 async def test_a_batch_is_one_call_under_way(connect: Connect, backend: ScriptedBackend, path: str) -> None:
     client = await connect("limits.concurrent=1")
     method, params = ("tools/call", CALL) if path == "/mcp" else ("add", ADD)

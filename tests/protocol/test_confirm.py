@@ -4,7 +4,7 @@ tests/unit/test_input_requests_unit.py."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,11 +14,11 @@ from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import ADD, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.pace import quickly
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import CAPABILITIES, LEGACY, Answer, Client, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 CONFIRM = "catalog.tools.add.confirm=true"
 BOTH = ("catalog.tools.ask.confirm=true", "catalog.tools.ask.mcp=[input_required]")
@@ -133,7 +133,7 @@ async def test_each_call_takes_a_consent_of_its_own(client: Client, backend: Scr
     assert backend.calls("add") == 2
 
 
-@pytest.mark.parametrize("arguments", [{"a": 2, "b": 4}, {"a": 2.5, "b": 3}, {"a": 3, "b": 2}])
+@each("arguments", [{"a": 2, "b": 4}, {"a": 2.5, "b": 3}, {"a": 3, "b": 2}])
 async def test_a_consent_is_for_the_arguments_that_were_shown(
     client: Client, backend: ScriptedBackend, arguments: Any
 ) -> None:
@@ -182,12 +182,12 @@ async def test_bad_arguments_are_told_before_anybody_is_asked(client: Client, ba
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("modes", [{}, {"form": {}}, {"form": {}, "url": {}}])
+@each("modes", [{}, {"form": {}}, {"form": {}, "url": {}}])
 async def test_a_client_that_can_show_a_form_is_asked(client: Client, modes: Any) -> None:
     assert (await call(client, capabilities={"elicitation": modes})).result["resultType"] == "input_required"
 
 
-@pytest.mark.parametrize("capabilities", [{}, {"sampling": {}, "roots": {}}, {"elicitation": {"url": {}}}])
+@each("capabilities", [{}, {"sampling": {}, "roots": {}}, {"elicitation": {"url": {}}}])
 async def test_a_client_that_cannot_ask_is_refused(client: Client, backend: ScriptedBackend, capabilities: Any) -> None:
     """400, -32021, and the capability as an object."""
     answer = await call(client, capabilities=capabilities)
@@ -196,7 +196,7 @@ async def test_a_client_that_cannot_ask_is_refused(client: Client, backend: Scri
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_the_older_eras_get_an_error(client: Client, backend: ScriptedBackend, version: str) -> None:
     answer = await client.legacy("tools/call", {"name": "add", "arguments": TWO_AND_THREE}, version=version)
     assert answer.result["isError"] is True

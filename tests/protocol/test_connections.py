@@ -13,6 +13,7 @@ from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
 from gateway.process.server import Server
 from gateway.web.exchange import raw_refusal
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.bounds import listen
 from tests.protocol.conftest import Start
@@ -74,8 +75,8 @@ SENT = {
 }
 
 
-@pytest.mark.parametrize("port", ["port", "admin_port"])
-@pytest.mark.parametrize("sent", SENT)
+@each("port", ["port", "admin_port"])
+@each("sent", [*SENT])
 async def test_every_answer_has_the_same_headers_once(gateway: Server, sent: str, port: str) -> None:
     """Whoever made it: a handler, a stream, or aiohttp, which would name its version and Python's."""
     line, headers = SENT[sent]
@@ -107,7 +108,7 @@ class Splitting(Broken):
         return Response(b"canary", headers={"X-Name": "a\r\nX-Other: b"})
 
 
-@pytest.mark.parametrize("handler", [Broken(), Splitting()], ids=["raises", "a header that would be two"])
+@each("handler", {"raises": Broken(), "a header that would be two": Splitting()})
 async def test_a_handler_that_breaks_is_500_that_says_nothing_and_the_end(handler: Broken) -> None:
     port = await listen(handler)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,11 +12,11 @@ from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import LEGACY, MODERN, Client, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 ERAS = (MODERN, *LEGACY)
 BLOCKS = "catalog.tools.show.mcp=[blocks]"
@@ -46,7 +46,7 @@ async def client(connect: Connect) -> Client:
     return await connect(BLOCKS)
 
 
-@each("block", KINDS, ids=lambda block: block["type"])
+@each("block", KINDS)
 async def test_every_kind_of_block_goes_through_as_it_is(
     client: Client, backend: ScriptedBackend, block: dict[str, Any]
 ) -> None:
@@ -60,15 +60,15 @@ async def test_blocks_keep_their_order(client: Client, backend: ScriptedBackend)
     assert (await show(client))["content"] == [*KINDS, *reversed(KINDS)]
 
 
-@pytest.mark.parametrize("value", [[], {"content": []}])
-@pytest.mark.parametrize("era", ERAS)
+@each("value", [[], {"content": []}])
+@each("era", ERAS)
 async def test_no_blocks_at_all_are_content_too(client: Client, backend: ScriptedBackend, era: str, value: Any) -> None:
     backend.on("show", result(value))
     assert await show(client, era) == {"content": [], "isError": False}
 
 
-@pytest.mark.parametrize("failed", [True, False])
-@pytest.mark.parametrize("era", ERAS)
+@each("failed", [True, False])
+@each("era", ERAS)
 async def test_the_object_form_says_whether_it_failed(
     client: Client, backend: ScriptedBackend, era: str, failed: bool
 ) -> None:
@@ -83,7 +83,7 @@ async def test_only_true_is_a_failure(client: Client, backend: ScriptedBackend, 
 
 
 @each("value", [{"n": 1}, {}, [1], "x", 5, None, False])
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 async def test_the_object_form_has_structured_content_where_the_revision_has_it(
     client: Client, backend: ScriptedBackend, era: str, value: Any
 ) -> None:
@@ -103,14 +103,14 @@ async def test_nothing_else_of_the_object_form_goes_through(client: Client, back
     assert "x" not in answer["_meta"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("block", "since", "words"),
     [
         (AUDIO, "2025-03-26", "[audio of type audio/wav, which this protocol revision cannot carry]"),
         (LINK, "2025-06-18", "The report: https://example.com/a"),
     ],
 )
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 async def test_a_block_that_a_revision_lacks_is_told_in_words(
     client: Client, backend: ScriptedBackend, era: str, block: dict[str, Any], since: str, words: str
 ) -> None:
@@ -134,8 +134,8 @@ INVALID: list[Any] = [
 """Results that are not the content they are declared to be."""
 
 
-@each("value", INVALID, ids=range(len(INVALID)))
-@pytest.mark.parametrize("era", [MODERN, "2025-11-25", "2024-11-05"])
+@each("value", INVALID)
+@each("era", [MODERN, "2025-11-25", "2024-11-05"])
 async def test_what_is_no_content_is_a_tool_error(
     client: Client, backend: ScriptedBackend, era: str, value: Any
 ) -> None:
@@ -149,15 +149,15 @@ async def test_what_is_no_content_is_a_tool_error(
     assert "structuredContent" not in called
 
 
-@pytest.mark.parametrize(
+@each(
     "more",
     [
         {"annotations": "for everybody"}, {"annotations": {"audience": "user"}}, {"annotations": {"priority": "high"}},
         {"_meta": 5}, {"_meta": []},
     ],
 )  # fmt: skip
-@each("block", KINDS, ids=lambda block: block["type"])
-@pytest.mark.parametrize("era", [MODERN, "2025-11-25"])
+@each("block", KINDS)
+@each("era", [MODERN, "2025-11-25"])
 async def test_optional_members_that_no_client_would_read_do_not_reach_one(
     client: Client, backend: ScriptedBackend, era: str, block: dict[str, Any], more: dict[str, Any]
 ) -> None:
@@ -174,12 +174,12 @@ async def test_optional_members_of_a_link_are_held_to_their_types(
     assert (await show(client))["content"] == [{key: LINK[key] for key in LINK if key not in more}]
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 async def test_a_listing_s_own_result_schema_describes_the_content_and_is_not_published(
-    connect: Connect, backend: ScriptedBackend, era: str
+    connect_once: Connect, backend: ScriptedBackend, era: str
 ) -> None:
     """outputSchema is of structuredContent: clients would miss it, or check it against the wrong schema."""
-    client = await connect("catalog.tools.typed.mcp=[blocks]")
+    client = await connect_once("catalog.tools.typed.mcp=[blocks]")
     backend.on("typed", result({"content": [TEXT], "structuredContent": {"content": "not a list"}}))
     listed = {tool["name"]: tool for tool in (await client.speak(era, "tools/list")).result["tools"]}
     assert "outputSchema" not in listed["typed"]
@@ -200,7 +200,7 @@ async def test_an_operator_s_output_schema_holds_for_structured_content(
     assert await show(client) == {"content": [TEXT], "isError": True}
 
 
-@pytest.mark.parametrize("bad", [{"content": [TEXT], "structuredContent": {"n": "1"}}, {"content": [TEXT]}, [TEXT]])
+@each("bad", [{"content": [TEXT], "structuredContent": {"n": "1"}}, {"content": [TEXT]}, [TEXT]])
 async def test_content_that_breaks_it_is_an_error(connect: Connect, backend: ScriptedBackend, bad: Any) -> None:
     client = await connect(BLOCKS, f"catalog.tools.show.output_schema={SHAPE}")
     backend.on("show", result(bad))
@@ -209,11 +209,11 @@ async def test_content_that_breaks_it_is_an_error(connect: Connect, backend: Scr
     assert "structuredContent" not in called
 
 
-@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18"])
+@each("version", ["2025-11-25", "2025-06-18"])
 async def test_an_output_schema_that_is_no_object_is_wrapped_for_older_revisions_and_the_content_alike(
-    connect: Connect, backend: ScriptedBackend, version: str
+    connect_once: Connect, backend: ScriptedBackend, version: str
 ) -> None:
-    client = await connect(BLOCKS, "catalog.tools.show.output_schema={type: array}")
+    client = await connect_once(BLOCKS, "catalog.tools.show.output_schema={type: array}")
     backend.on("show", result({"content": [TEXT], "structuredContent": [1]}))
     (tool, _) = (await client.legacy("tools/list", version=version)).result["tools"]
     assert tool["outputSchema"]["properties"] == {"result": {"type": "array"}}
@@ -228,11 +228,11 @@ async def test_rest_gives_the_raw_result(client: Client, backend: ScriptedBacken
     assert (await client.post("/mcp/tools/show", request("show"))).json["result"] == value
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 async def test_blocks_of_a_tool_that_is_not_declared_so_are_plain_data(
-    connect: Connect, backend: ScriptedBackend, era: str
+    connect_once: Connect, backend: ScriptedBackend, era: str
 ) -> None:
-    client = await connect()
+    client = await connect_once()
     backend.on("show", result({"content": [IMAGE], "isError": True}))
     called = await show(client, era)
     assert called["isError"] is False

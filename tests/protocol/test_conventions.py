@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -13,12 +12,12 @@ from tests.fault.behaviours import Behaviour, Body, Hang, InTurn, error, result
 from tests.fault.methods import Rpc, RpcFailure
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
-from tests.protocol.talk import Client, request
+from tests.protocol.conftest import Connect
+from tests.protocol.talk import request
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 NUMBER = {"type": "number"}
 READ_ONLY = 'catalog.tools={"*": {"annotations": {"readOnlyHint": true}}}'
@@ -41,7 +40,7 @@ def sent(backend: ScriptedBackend, method: str) -> list[Any]:
     return [request.params for request in backend.requests if request.method == method]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_wrong_guess_is_mended_for_a_read_only_tool_and_not_made_again(surface: Surface) -> None:
     async with ScriptedBackend((SUBTRACT,)) as backend, front(backend.url, READ_ONLY) as gateway:
         assert (await gateway.call(surface, "subtract", {"a": 5, "b": 3})).value == 2
@@ -49,7 +48,7 @@ async def test_a_wrong_guess_is_mended_for_a_read_only_tool_and_not_made_again(s
         assert sent(backend, "subtract") == [{"a": 5, "b": 3}, [5, 3], [3, 5]]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_wrong_guess_for_any_other_tool_is_one_call_and_an_error_that_helps(surface: Surface) -> None:
     async with ScriptedBackend((SUBTRACT,)) as backend, front(backend.url) as gateway:
         called = await gateway.call(surface, "subtract", {"a": 5, "b": 3})
@@ -67,7 +66,7 @@ async def test_the_named_knob_mends_it() -> None:
         assert sent(backend, "subtract") == [[5, 3]]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_an_argument_that_llm_apis_refuse_is_published_and_sent_under_two_names(surface: Surface) -> None:
     async with (
         ScriptedBackend((LOOKUP,)) as backend,
@@ -90,7 +89,7 @@ async def test_the_tools_own_route_takes_the_methods_own_names_as_well(connect: 
             assert answer.json["result"] == {"$key": 1, "in": 2}
 
 
-@pytest.mark.parametrize("code", [-32602, -32600, -32700])
+@each("code", [-32602, -32600, -32700])
 async def test_what_services_answer_for_a_wrong_shape_leads_to_the_second_try(code: int) -> None:
     async with ScriptedBackend((SUBTRACT,)) as backend, front(backend.url, READ_ONLY) as gateway:
         backend.on("subtract", InTurn((error(code, "Incorrect number of arguments"), result(2))))
@@ -145,7 +144,7 @@ class Optional(Positional):
         return entry
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_one_object_in_a_list_is_a_structure_too(surface: Surface) -> None:
     subtract = InList("subtract", SUBTRACT.params, run=SUBTRACT.run)
     knob = "backend.params.structure=by-name-in-list"
@@ -154,7 +153,7 @@ async def test_one_object_in_a_list_is_a_structure_too(surface: Surface) -> None
         assert sent(backend, "subtract") == [[{"a": 5, "b": 3}]]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_declared_defaults_are_sent_to_a_service_that_does_not_apply_them(surface: Surface) -> None:
     subtract = Optional("subtract", SUBTRACT.params, run=SUBTRACT.run)
     by_position, defaults = "backend.params.structure=by-position", "backend.params.send_defaults=true"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.config.source import load_settings
+from tests.each import each
 from tests.fault.behaviours import error
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -47,7 +48,7 @@ def sent(backend: ScriptedBackend) -> Any:
     return json.loads(backend.requests[-1].body)["params"]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_tools_are_listed_as_the_operator_wants_them(gateway: Front, surface: Surface) -> None:
     tools = await gateway.tools(surface)
     assert tools.keys() == {"content_search", "content_delete"}
@@ -63,7 +64,7 @@ async def test_tools_are_listed_as_the_operator_wants_them(gateway: Front, surfa
     assert "tenant" not in json.dumps(tools)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_what_is_hidden_is_sent_and_what_is_left_out_is_filled_in(
     gateway: Front, backend: ScriptedBackend, surface: Surface
 ) -> None:
@@ -76,7 +77,7 @@ async def test_what_is_hidden_is_sent_and_what_is_left_out_is_filled_in(
     assert sent(backend) == {"id": "1", "tenant": [1, None]}
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_caller_who_gives_a_hidden_argument_is_refused(
     gateway: Front, backend: ScriptedBackend, surface: Surface
 ) -> None:
@@ -89,7 +90,7 @@ async def test_a_caller_who_gives_a_hidden_argument_is_refused(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_by_position_the_hidden_argument_has_its_place(backend: ScriptedBackend, surface: Surface) -> None:
     async with front(backend.url, CURATED, BY_POSITION) as gateway:
         await gateway.call(surface, "content_search", {"query": "x"})
@@ -106,7 +107,7 @@ async def test_positions_on_the_tools_own_path_are_those_that_are_published(back
         assert refused.body["error"]["message"] == "Invalid arguments: 3 given, at most 2 are taken"
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_the_backends_error_does_not_show_the_hidden_value(
     gateway: Front, backend: ScriptedBackend, surface: Surface
 ) -> None:
@@ -129,7 +130,7 @@ async def test_a_hidden_value_that_a_reload_brings_is_not_shown_either(backend: 
         assert called.message == "[redacted] is not [redacted]"
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_method_that_is_hidden_by_default_cannot_be_called(
     gateway: Front, backend: ScriptedBackend, surface: Surface
 ) -> None:
@@ -145,7 +146,7 @@ async def test_a_method_that_is_hidden_by_default_cannot_be_called(
 HOSTILE = "Ad\u200bd\u202e two.\U000e0049\U000e0067\x1b[31m"
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_texts_are_clean_on_the_wire_and_labels_untouched(surface: Surface) -> None:
     schema = {"enum": ["a_b"], "description": HOSTILE, "items": {"title": HOSTILE}}
     add = Rpc("add", {"a": schema}, {"type": "object", "description": HOSTILE}, HOSTILE)

@@ -77,7 +77,7 @@ CHALLENGES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 }
 
 
-@each(("headers", "nonce"), CHALLENGES.values(), ids=CHALLENGES)
+@each(("headers", "nonce"), CHALLENGES)
 async def test_a_challenge_is_answered_wherever_it_stands(headers: tuple[str, ...], nonce: str) -> None:
     service: Any = Challenging(headers)
     async with ScriptedBackend() as backend:

@@ -7,7 +7,7 @@ Methods that ask are in test_methods_that_ask.py, how long a person has in tests
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,12 +17,12 @@ from tests.each import each
 from tests.fault.methods import ADD, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.asking import ACCEPT, CAN_ASK, question_on, respond, result_of, session_of, text_of
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import LEGACY, Client, legacy_headers, request
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 LATEST, FORMS_ONLY = LEGACY[:2]
 CONFIRM = "catalog.tools.add.confirm=true"

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.process.server import Server
 from tests.clock import Clock, by_hand
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import serving
@@ -79,7 +80,7 @@ def watched(backend: ScriptedBackend) -> Watched:
     return watched
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", [*SURFACES])
 async def test_a_client_that_sends_no_more_gets_its_answer_and_the_end(gateway: Server, surface: str) -> None:
     async with asyncio.timeout(PATIENCE), HalfClosed(gateway.port, written(surface)) as reader:
         check_sum(await reader.read())
@@ -168,7 +169,7 @@ async def test_a_stream_ends_with_its_clients_word(gateway: Server, watched: Wat
         writer.close()
 
 
-@pytest.mark.parametrize("sent", [b"", b"POST /mcp HT", written("invoke")[:-5]], ids=["nothing", "head", "body"])
+@each("sent", {"nothing": b"", "head": b"POST /mcp HT", "body": written("invoke")[:-5]})
 async def test_a_request_that_breaks_off_ends_the_connection_at_once(
     gateway: Server, backend: ScriptedBackend, sent: bytes
 ) -> None:

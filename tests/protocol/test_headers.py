@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -18,11 +18,11 @@ from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import JSON, LEGACY, MODERN, Answer, Client, modern_headers, modern_request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 OPTIONS = {
     "type": "object",
@@ -66,7 +66,7 @@ def ran(answer: Answer) -> Any:
     return answer.result["structuredContent"]
 
 
-@pytest.mark.parametrize("era", [MODERN, *LEGACY])
+@each("era", [MODERN, *LEGACY])
 async def test_good_annotations_are_published_as_they_are(client: Client, era: str) -> None:
     """Harmless to the older eras."""
     properties = (await schema_of(client, "place", era))["properties"]
@@ -90,7 +90,7 @@ async def test_good_annotations_are_published_as_they_are(client: Client, era: s
         {"place": {"zone": "=?base64?"}},
     ],
 )
-@pytest.mark.parametrize("region", ["eu", "Zürich ", "=?base64?ZXU=?=", "a, b", "\t"])
+@each("region", ["eu", "Zürich ", "=?base64?ZXU=?=", "a, b", "\t"])
 async def test_what_the_official_client_sends_is_accepted(
     client: Client, backend: ScriptedBackend, options: dict[str, Any], region: str
 ) -> None:
@@ -104,28 +104,28 @@ async def test_what_the_official_client_sends_is_accepted(
 
 @each(
     ("mirrored", "options"),
-    [
-        pytest.param({}, {}, id="missing"),
-        pytest.param({"Mcp-Param-Region": "us"}, {}, id="another value"),
-        pytest.param({"Mcp-Param-Region": "EU"}, {}, id="another case"),
-        pytest.param({"Mcp-Param-Region": ""}, {}, id="empty"),
-        pytest.param([("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "eu")], {}, id="twice"),
-        pytest.param([("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "us")], {}, id="twice and unequal"),
-        pytest.param({"Mcp-Param-Region": "e\u00fc"}, {}, id="not ASCII"),
-        pytest.param({"Mcp-Param-Region": "=?base64?ZXU?="}, {}, id="base64 without padding"),
-        pytest.param({"Mcp-Param-Region": "=?base64?ZXU==?="}, {}, id="base64 with too much padding"),
-        pytest.param({"Mcp-Param-Region": "=?base64?Z XU=?="}, {}, id="base64 with a space"),
-        pytest.param({"Mcp-Param-Region": "=?base64?ZXV=?="}, {}, id="base64 with stray bits"),
-        pytest.param({"Mcp-Param-Region": "=?base64?/w==?="}, {}, id="base64 of no UTF-8"),
-        pytest.param({"Mcp-Param-Region": "=?BASE64?ZXU=?="}, {}, id="another marker"),
-        pytest.param({"Mcp-Param-Region": "eu"}, {"count": 42}, id="integer missing"),
-        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {}, id="argument absent"),
-        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": ""}, {}, id="argument absent and header empty"),
-        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {"place": {}}, id="nested absent"),
-        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {"place": "b"}, id="no way to it"),
-        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Count": "1"}, {"count": None}, id="argument null"),
-        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "c"}, {"place": {"zone": "b"}}, id="nested other"),
-    ],
+    {
+        "missing": ({}, {}),
+        "another value": ({"Mcp-Param-Region": "us"}, {}),
+        "another case": ({"Mcp-Param-Region": "EU"}, {}),
+        "empty": ({"Mcp-Param-Region": ""}, {}),
+        "twice": ([("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "eu")], {}),
+        "twice and unequal": ([("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "us")], {}),
+        "not ASCII": ({"Mcp-Param-Region": "e\u00fc"}, {}),
+        "base64 without padding": ({"Mcp-Param-Region": "=?base64?ZXU?="}, {}),
+        "base64 with too much padding": ({"Mcp-Param-Region": "=?base64?ZXU==?="}, {}),
+        "base64 with a space": ({"Mcp-Param-Region": "=?base64?Z XU=?="}, {}),
+        "base64 with stray bits": ({"Mcp-Param-Region": "=?base64?ZXV=?="}, {}),
+        "base64 of no UTF-8": ({"Mcp-Param-Region": "=?base64?/w==?="}, {}),
+        "another marker": ({"Mcp-Param-Region": "=?BASE64?ZXU=?="}, {}),
+        "integer missing": ({"Mcp-Param-Region": "eu"}, {"count": 42}),
+        "argument absent": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {}),
+        "argument absent and header empty": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": ""}, {}),
+        "nested absent": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {"place": {}}),
+        "no way to it": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {"place": "b"}),
+        "argument null": ({"Mcp-Param-Region": "eu", "Mcp-Param-Count": "1"}, {"count": None}),
+        "nested other": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "c"}, {"place": {"zone": "b"}}),
+    },
 )
 async def test_a_header_that_disagrees_is_refused(
     client: Client, backend: ScriptedBackend, mirrored: Any, options: dict[str, Any]
@@ -155,7 +155,7 @@ async def test_what_is_not_the_same_number_is_refused(client: Client, backend: S
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("text", ["\u0664\u0662", " 42", "42\n"])
+@each("text", ["\u0664\u0662", " 42", "42\n"])
 async def test_digits_of_other_scripts_and_space_around_are_not_the_number(client: Client, text: str) -> None:
     encoded = f"=?base64?{b64encode(text.encode()).decode()}?="
     answer = await place(client, {"Mcp-Param-Region": "eu", "Mcp-Param-Count": encoded}, count=42)
@@ -179,8 +179,8 @@ async def test_booleans_are_true_and_false(client: Client, text: str, value: boo
     assert (answer.json.get("error", {}).get("code") is None) == agrees
 
 
-@pytest.mark.parametrize("region", ["eu", "=?base64?ZXU=?="])
-@pytest.mark.parametrize("name", ["Mcp-Param-Region", "mcp-param-region", "MCP-PARAM-REGION"])
+@each("region", ["eu", "=?base64?ZXU=?="])
+@each("name", ["Mcp-Param-Region", "mcp-param-region", "MCP-PARAM-REGION"])
 async def test_names_have_no_case_and_values_may_be_encoded(client: Client, name: str, region: str) -> None:
     assert ran(await place(client, {name: region}))[0] == "eu"
 
@@ -191,7 +191,7 @@ async def test_headers_of_no_parameter_are_ignored(client: Client) -> None:
     assert ran(await place(client, unknown, plain="x"))[1] == {"plain": "x"}
 
 
-@pytest.mark.parametrize("region", [["eu"], {"eu": 1}])
+@each("region", [["eu"], {"eu": 1}])
 async def test_a_value_that_no_header_can_say_is_told_as_a_bad_argument(
     client: Client, backend: ScriptedBackend, region: Any
 ) -> None:
@@ -207,7 +207,7 @@ async def test_a_mismatch_is_told_before_bad_arguments(client: Client) -> None:
     assert (await place(client, {"Mcp-Param-Region": "5"}, 5)).result["isError"] is True
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_the_older_eras_need_no_such_header_and_nothing_is_compared(client: Client, version: str) -> None:
     params = {"name": "place", "arguments": {"region": "eu", "options": {}}}
     assert (await client.legacy("tools/call", params, version=version)).result["isError"] is False
@@ -277,7 +277,7 @@ def listing(schema: object) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("schema", BAD)
+@each("schema", BAD)
 async def test_a_bad_annotation_is_taken_out_and_the_tool_stays(
     connect: Connect, backend: ScriptedBackend, schema: Any
 ) -> None:

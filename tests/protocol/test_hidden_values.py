@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 TAGGED = "b\u200b\U000e0049"
 
 
@@ -22,7 +22,7 @@ def methods() -> Sequence[Rpc]:
     return [Rpc("pick", {"value": {"enum": ["a", TAGGED]}}, {"const": TAGGED}, run=lambda value: TAGGED)]
 
 
-@pytest.mark.parametrize("era", [MODERN, *LEGACY])
+@each("era", [MODERN, *LEGACY])
 async def test_a_value_that_hides_something_is_not_listed_and_is_taken(
     client: Client, backend: ScriptedBackend, era: str
 ) -> None:

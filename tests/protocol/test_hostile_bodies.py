@@ -8,8 +8,6 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-import pytest
-
 from gateway.process.server import Server
 from gateway.web.site import BODY_TIMEOUT
 from tests.authorization.stand import stand
@@ -61,11 +59,11 @@ async def test_a_body_that_trickles_is_408_in_its_time_and_the_end(clock: Clock)
 
 @each(
     "sent",
-    [
-        pytest.param(head("Content-Length: 1000") + CALL, id="length"),
-        pytest.param(head("Transfer-Encoding: chunked") + b"%x\r\n%s\r\n" % (len(CALL), CALL), id="chunks"),
-        pytest.param(head("Transfer-Encoding: chunked") + b"ff\r\n" + CALL, id="chunk"),
-    ],
+    {
+        "length": head("Content-Length: 1000") + CALL,
+        "chunks": head("Transfer-Encoding: chunked") + b"%x\r\n%s\r\n" % (len(CALL), CALL),
+        "chunk": head("Transfer-Encoding: chunked") + b"ff\r\n" + CALL,
+    },
 )
 async def test_a_body_that_breaks_off_is_no_call(gateway: Server, backend: ScriptedBackend, sent: bytes) -> None:
     """H11: what has arrived would be sound JSON, and it is not what the client meant to send."""
@@ -135,17 +133,14 @@ async def test_a_body_in_a_hundred_thousand_chunks_is_read_at_a_bounded_cost(
     assert backend.calls("add") == 1
 
 
-UNASKED: Final = [
-    pytest.param(head("Content-Length: 99999999", "Expect: 100-continue"), (413, "too_large"), id="too large"),
-    pytest.param(
+UNASKED: Final = {
+    "too large": (head("Content-Length: 99999999", "Expect: 100-continue"), (413, "too_large")),
+    "encoding": (
         head("Content-Length: 99", "Expect: 100-continue", "Content-Encoding: deflate"),
         (415, "unsupported_media_type"),
-        id="encoding",
     ),
-    pytest.param(
-        head("Content-Length: 99", "Expect: 100-continue", path="/nope"), (404, "not_found"), id="nothing there"
-    ),
-]
+    "nothing there": (head("Content-Length: 99", "Expect: 100-continue", path="/nope"), (404, "not_found")),
+}
 
 
 @each(("sent", "fault"), UNASKED)

@@ -21,6 +21,7 @@ from gateway.http_client.lean import LeanTransport
 from gateway.http_client.response import ConnectFailed
 from gateway.http_client.session import Outbound
 from gateway.http_client.tls import TlsFiles, fingerprint
+from tests.each import each
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
@@ -70,7 +71,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@each("case", CASES)
 async def test_nothing_is_sent_to_a_service_that_is_not_trusted_or_does_not_trust_us(
     ours: Authority, theirs: Authority, tmp_path: Path, case: Case
 ) -> None:
@@ -102,8 +103,8 @@ async def test_nothing_is_sent_to_a_service_that_is_not_trusted_or_does_not_trus
     assert all(case.reason in step for step in listing)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+@each("surface", SURFACES)
+@each("version", {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3})
 async def test_where_both_sides_are_who_they_should_be_it_lists_and_calls(
     ours: Authority, surface: Surface, version: ssl.TLSVersion
 ) -> None:
@@ -174,8 +175,8 @@ def pin_of(context: ssl.SSLContext) -> str:
     return fingerprint(certificate)
 
 
-@pytest.mark.parametrize("pinned", PINNED.values(), ids=PINNED.keys())
-@pytest.mark.parametrize("proxied", [False, True], ids=["direct", "through a proxy"])
+@each("pinned", PINNED)
+@each("proxied", {"direct": False, "through a proxy": True})
 async def test_an_appliance_is_reached_by_the_name_or_the_fingerprint_of_its_certificate(
     ours: Authority, pinned: Pinned, proxied: bool
 ) -> None:
@@ -188,7 +189,7 @@ async def test_an_appliance_is_reached_by_the_name_or_the_fingerprint_of_its_cer
         assert (await gateway.call("modern", "add", {"a": 1, "b": 2})).value == {"sum": 3}
 
 
-@pytest.mark.parametrize("expired", [True, False])
+@each("expired", [True, False])
 async def test_check_remarks_that_a_pinned_certificate_has_expired(ours: Authority, expired: bool) -> None:
     context = ours.server("fortigate", expired=expired)
     async with ScriptedBackend([ADD], tls=context) as backend:
@@ -197,7 +198,7 @@ async def test_check_remarks_that_a_pinned_certificate_has_expired(ours: Authori
     assert ("backend.tls.fingerprint: this certificate has expired on 20" in ran.said) == expired
 
 
-@pytest.mark.parametrize("proxied", [False, True], ids=["direct", "through a proxy"])
+@each("proxied", {"direct": False, "through a proxy": True})
 async def test_nothing_is_sent_to_a_server_with_another_fingerprint(ours: Authority, proxied: bool) -> None:
     pin = pin_of(ours.server("fortigate"))
     async with ScriptedBackend([ADD], tls=ours.server("fortigate")) as backend, AsyncExitStack() as stack:
@@ -211,7 +212,7 @@ async def test_nothing_is_sent_to_a_server_with_another_fingerprint(ours: Author
         assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "said"),
     [
         (("fingerprint=12:34",), "64 hexadecimal digits"),
@@ -261,14 +262,13 @@ def refusing(context: ssl.SSLContext) -> Iterator[str]:
             thread.join()
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
-@pytest.mark.parametrize(
+@each("version", {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3})
+@each(
     ("shows", "remedy"),
-    [
-        (False, "if a client certificate is wanted, name it in backend.tls.cert_file"),
-        (True, "the certificate in backend.tls.cert_file is refused"),
-    ],
-    ids=["none", "another's"],
+    {
+        "none": (False, "if a client certificate is wanted, name it in backend.tls.cert_file"),
+        "another's": (True, "the certificate in backend.tls.cert_file is refused"),
+    },
 )
 async def test_a_service_that_says_why_it_refuses_our_certificate_is_quoted_with_the_remedy(
     ours: Authority, theirs: Authority, version: ssl.TLSVersion, shows: bool, remedy: str

@@ -24,18 +24,18 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 ERAS = (MODERN, LEGACY[0])
 HUGE = 10**40
 
-GOOD = [
-    pytest.param(b"0", id="zero"),
-    pytest.param(b"-1", id="negative"),
-    pytest.param(b"9007199254740993", id="beyond doubles"),
-    pytest.param(b"18446744073709551616", id="beyond 64 bits"),
-    pytest.param(str(HUGE).encode(), id="huge"),
-    pytest.param(b'""', id="empty string"),
-    pytest.param(b'"1"', id="digits in a string"),
-    pytest.param('"größe ☃"'.encode(), id="beyond ASCII"),
-    pytest.param(rb'"\u0000\"\\"', id="escapes"),
-    pytest.param(b'"' + b"x" * 256 + b'"', id="longest"),
-]
+GOOD = {
+    "zero": b"0",
+    "negative": b"-1",
+    "beyond doubles": b"9007199254740993",
+    "beyond 64 bits": b"18446744073709551616",
+    "huge": str(HUGE).encode(),
+    "empty string": b'""',
+    "digits in a string": b'"1"',
+    "beyond ASCII": '"größe ☃"'.encode(),
+    "escapes": rb'"\u0000\"\\"',
+    "longest": b'"' + b"x" * 256 + b'"',
+}
 BAD = ["null", "true", "1.5", "1.0", "1e3", "{}", "[]", "[1]", '"' + "x" * 257 + '"', "1" * 257]
 
 
@@ -51,7 +51,7 @@ async def ask(client: Client, era: str, method: str, id: bytes, params: dict[str
     return await client.mcp(with_id(request(method, params), id), legacy_headers(era))
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 @each("id", GOOD)
 async def test_an_id_comes_back_as_it_came(client: Client, era: str, id: bytes) -> None:
     """The type and the value are the same: on results, on protocol errors, and from the backend's side."""
@@ -63,7 +63,7 @@ async def test_an_id_comes_back_as_it_came(client: Client, era: str, id: bytes) 
         assert ("result" in answer.json) == (method != "nope" and params != {})
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 @each("id", BAD)
 async def test_an_id_that_is_none_is_refused_and_not_repeated(
     client: Client, backend: ScriptedBackend, era: str, id: str

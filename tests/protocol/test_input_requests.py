@@ -5,7 +5,7 @@ Expiry is in tests/unit/test_input_requests_unit.py.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ from tests.each import each
 from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import CAPABILITIES, LEGACY, SERVER, Answer, Client, modern_headers, modern_request, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 ASKING = ("catalog.tools.ask.mcp=[input_required]", "catalog.tools.other.mcp=[input_required]")
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -167,7 +167,7 @@ BAD: list[Any] = [
 """Questions that no client could read, or bring an answer to."""
 
 
-@each("value", BAD, ids=range(len(BAD)))
+@each("value", BAD)
 async def test_questions_that_are_none_are_a_tool_error(client: Client, backend: ScriptedBackend, value: Any) -> None:
     backend.on("ask", result(value))
     called = (await ask(client)).result
@@ -260,7 +260,7 @@ async def test_answers_that_are_no_objects_are_invalid_params(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_the_older_eras_get_an_error_instead_of_the_question(
     client: Client, backend: ScriptedBackend, version: str
 ) -> None:
@@ -320,11 +320,11 @@ async def test_a_header_that_disagrees_is_told_before_a_missing_capability(conne
     assert (await client.mcp(body, headers | {"Mcp-Param-Topic": "x"})).fault == (400, -32021)
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_a_tool_that_needs_a_capability_is_an_error_for_older_clients_and_rest(
-    connect: Connect, backend: ScriptedBackend, version: str
+    connect_once: Connect, backend: ScriptedBackend, version: str
 ) -> None:
-    client = await connect("catalog.tools.plain.mcp=[sampling]")
+    client = await connect_once("catalog.tools.plain.mcp=[sampling]")
     call = {"name": "plain", "arguments": {"topic": "x"}}
     older = (await client.legacy("tools/call", call, version=version)).result
     rest = await client.post("/mcp/tools/invoke", call)

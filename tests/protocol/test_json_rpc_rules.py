@@ -7,7 +7,6 @@ the request's cannot be read.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any, Final
 
@@ -15,18 +14,18 @@ import pytest
 
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import Answer, Client, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 ROUTES: Final = ("/jsonrpc", "/mcp/tools/add")
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
 ADDING: Final = request("add", TWO_AND_THREE)
 NOTICE: Final = {name: value for name, value in ADDING.items() if name != "id"}
 
-on_both = pytest.mark.parametrize("route", ROUTES)
+on_both = each("route", ROUTES)
 
 
 def with_id(id: str, params: str = '{"a":2,"b":3}') -> bytes:
@@ -47,7 +46,7 @@ FRACTIONS: Final = (
 
 
 @on_both
-@pytest.mark.parametrize("id", FRACTIONS)
+@each("id", FRACTIONS)
 async def test_a_fractional_id_comes_back_equal_to_the_last_digit(client: Client, route: str, id: str) -> None:
     for params in ('{"a":2,"b":3}', '{"a":2}'):
         answer = await client.post(route, with_id(id, params))
@@ -56,7 +55,7 @@ async def test_a_fractional_id_comes_back_equal_to_the_last_digit(client: Client
 
 
 @on_both
-@pytest.mark.parametrize("id", ["1e400", "-1e400", "1." + "0" * 300, "9" * 4301])
+@each("id", ["1e400", "-1e400", "1." + "0" * 300, "9" * 4301])
 async def test_an_id_beyond_all_bounds_is_refused(
     client: Client, backend: ScriptedBackend, route: str, id: str
 ) -> None:
@@ -116,14 +115,14 @@ async def test_a_notification_by_get_is_made_for_a_tool_that_is_marked_read_only
 
 
 @on_both
-@pytest.mark.parametrize("body", [b"{", b"7", b'{"jsonrpc":"1.0","method":"add"}', b'{"jsonrpc":"2.0","id":{}}'])
+@each("body", [b"{", b"7", b'{"jsonrpc":"1.0","method":"add"}', b'{"jsonrpc":"2.0","id":{}}'])
 async def test_an_error_has_a_null_id_where_none_can_be_read(client: Client, route: str, body: bytes) -> None:
     answer = await client.post(route, body)
     assert (answer.status, answer.json["id"], answer.json["jsonrpc"]) == (400, None, "2.0")
 
 
 @on_both
-@pytest.mark.parametrize("id", [7, "mine", 1.5, "", 0])
+@each("id", [7, "mine", 1.5, "", 0])
 async def test_an_error_has_the_id_of_its_request(client: Client, route: str, id: Any) -> None:
     broken = ({**ADDING, "params": {}}, {**ADDING, "jsonrpc": "1.0"}, {**ADDING, "method": 5}, {**ADDING, "params": 5})
     for message in broken:
@@ -132,8 +131,8 @@ async def test_an_error_has_the_id_of_its_request(client: Client, route: str, id
 
 
 @on_both
-async def test_an_exchange_that_is_refused_early_has_an_error_with_a_null_id(connect: Connect, route: str) -> None:
-    client = await connect("server.max_body=1KiB")
+async def test_an_exchange_that_is_refused_early_has_an_error_with_a_null_id(connect_once: Connect, route: str) -> None:
+    client = await connect_once("server.max_body=1KiB")
     too_large = await client.post(route, {**ADDING, "params": {"a": "x" * 2000}})
     assert (too_large.fault, too_large.json["id"]) == ((413, 413), None)
     of_another_type = await client.post(route, ADDING, {"Content-Type": "text/plain"})
@@ -151,16 +150,14 @@ async def test_each_item_of_a_batch_has_its_id_and_a_broken_one_null(client: Cli
 
 
 @on_both
-@pytest.mark.parametrize(
-    "kind", ["application/json-rpc", "application/jsonrequest", "application/json-rpc; charset=utf-8"]
-)
+@each("kind", ["application/json-rpc", "application/jsonrequest", "application/json-rpc; charset=utf-8"])
 async def test_json_rpc_has_content_types_of_its_own(client: Client, route: str, kind: str) -> None:
     assert (await client.post(route, ADDING, {"Content-Type": kind})).json["result"] == {"sum": 5}
     latin = await client.post(route, ADDING, {"Content-Type": f"{kind.partition(';')[0]}; charset=latin-1"})
     assert latin.status == 415
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/mcp/tools/invoke"])
+@each("path", ["/mcp", "/mcp/tools/invoke"])
 async def test_other_surfaces_take_json_alone(client: Client, path: str) -> None:
     assert (await client.post(path, ADDING, {"Content-Type": "application/json-rpc"})).status == 415
 

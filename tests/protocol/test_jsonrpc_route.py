@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
@@ -16,13 +16,13 @@ from tests.each import each
 from tests.fault.behaviours import Body, error
 from tests.fault.methods import ADD, ECHO, FAIL, VOID, Rpc
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import Answer, Client, request
 from tests.protocol.watched import Watched
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 ROUTE: Final = "/jsonrpc"
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
@@ -134,7 +134,7 @@ async def test_arguments_that_break_the_schema_are_refused(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("method", ["internal.wipe", "rpc.discover", "no_such", "Add", "tools/list", "initialize"])
+@each("method", ["internal.wipe", "rpc.discover", "no_such", "Add", "tools/list", "initialize"])
 async def test_what_the_catalog_does_not_offer_never_reaches_the_backend(
     client: Client, backend: ScriptedBackend, method: str
 ) -> None:
@@ -168,7 +168,7 @@ async def test_a_notification_has_no_answer(client: Client, backend: ScriptedBac
     assert [sent.method for sent in backend.requests] == ["void", "add"]
 
 
-@pytest.mark.parametrize(("method", "params"), [("add", {}), ("no_such", {}), ("fail", {})])
+@each(("method", "params"), [("add", {}), ("no_such", {}), ("fail", {})])
 async def test_a_notification_that_fails_has_no_answer_either(client: Client, method: str, params: Any) -> None:
     """JSON-RPC 2.0 §4.1: the client would not be aware of any errors."""
     answer = await client.post(ROUTE, notification(method, params))
@@ -218,7 +218,7 @@ async def test_a_body_that_is_too_large_or_of_another_type_is_refused(connect: C
     assert answer.fault == (415, 415)
 
 
-@pytest.mark.parametrize("verb", ["GET", "PUT", "DELETE"])
+@each("verb", ["GET", "PUT", "DELETE"])
 async def test_only_post_is_served(client: Client, verb: str) -> None:
     answer = await client.send(verb, ROUTE)
     assert (answer.fault, answer.headers["Allow"]) == ((405, 405), "POST")

@@ -64,8 +64,8 @@ async def gateway() -> AsyncIterator[Gateway]:
         yield Gateway(running, backend)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize("method", ["plain", "object"])
+@each("surface", SURFACES)
+@each("method", ["plain", "object"])
 async def test_a_large_result_is_the_services_own_in_text_and_structure(
     gateway: Gateway, surface: Surface, method: str
 ) -> None:
@@ -78,8 +78,8 @@ async def test_a_large_result_is_the_services_own_in_text_and_structure(
         assert called.result["content"] == [{"type": "text", "text": sent.decode()}]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize("method", ["plain", "array"])
+@each("surface", SURFACES)
+@each("method", ["plain", "array"])
 async def test_a_large_array_is_the_services_own(gateway: Gateway, surface: Surface, method: str) -> None:
     gateway.answer(b"[" + large(b"1.50") + b"]")
     called = await gateway.front.call(surface, method, {})
@@ -98,8 +98,8 @@ async def test_on_jsonrpc_the_result_is_the_services_own(gateway: Gateway) -> No
     assert two.text == f"[{one.text},{one.text}]"
 
 
-@each("part", BAD.values(), ids=BAD.keys())
-@pytest.mark.parametrize("method", ["plain", "object", "schema"])
+@each("part", BAD)
+@each("method", ["plain", "object", "schema"])
 async def test_a_large_result_that_is_no_sound_json_is_a_failure_everywhere(
     gateway: Gateway, part: bytes, method: str
 ) -> None:
@@ -123,14 +123,14 @@ async def test_a_large_result_of_another_type_breaks_a_schema_that_names_one(
         assert result.decode() in called.message
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_large_result_is_checked_against_a_schema_that_says_more(surface: Surface) -> None:
     async with ScriptedBackend(METHODS) as backend, front(backend.url) as fresh:
         backend.default = Body(b'{"jsonrpc":"2.0","id":@ID@,"result":' + large(b'"x"') + b"}")
         assert 'is not of type "integer"' in (await fresh.call(surface, "schema", {})).message
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_of_two_members_of_one_name_the_last_counts_where_a_schema_is_checked(
     gateway: Gateway, surface: Surface
 ) -> None:
@@ -142,14 +142,14 @@ async def test_of_two_members_of_one_name_the_last_counts_where_a_schema_is_chec
     assert called.text.count("part") == (2 if surface == "rest" else 4)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_secret_is_removed_from_a_large_result(gateway: Gateway, surface: Surface) -> None:
     gateway.answer(large(f'"the key is {SECRET}"'.encode()))
     assert (await gateway.front.call(surface, "plain", {})).value["part"] == "the key is [redacted]"
 
 
-@pytest.mark.parametrize("era", [MODERN, LEGACY[0]])
-@pytest.mark.parametrize("line", [b"\n", b"\r\n", b"\r"])
+@each("era", [MODERN, LEGACY[0]])
+@each("line", [b"\n", b"\r\n", b"\r"])
 async def test_a_large_result_on_several_lines_is_one_event(gateway: Gateway, era: str, line: bytes) -> None:
     gateway.answer(large(b"[1,%b2]%b" % (line, line)))
     params = {"name": "plain", "arguments": {}, "_meta": {"progressToken": 7}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.schema.validation import TOO_LARGE
+from tests.each import each
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
@@ -17,7 +18,7 @@ TAKE = Rpc("take", {"values": CHOICES}, {"type": "integer"}, run=len)
 GIVE = Rpc("give", {}, CHOICES, run=lambda: MANY)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_arguments_too_large_for_their_schema_are_refused_before_the_backend_hears_of_them(
     surface: Surface,
 ) -> None:
@@ -27,7 +28,7 @@ async def test_arguments_too_large_for_their_schema_are_refused_before_the_backe
         assert backend.calls("take") == 0
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_result_too_large_to_be_checked_is_passed_on(surface: Surface) -> None:
     async with ScriptedBackend((TAKE, GIVE)) as backend, front(backend.url) as gateway:
         assert (await gateway.call(surface, "give", {})).value == MANY

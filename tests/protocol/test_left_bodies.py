@@ -6,10 +6,9 @@ import asyncio
 import json
 from contextlib import closing
 
-import pytest
-
 from gateway.process.server import Server
 from tests.clock import Clock, by_hand
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Front, front
 from tests.program import serving
@@ -39,8 +38,8 @@ async def head_of(reader: asyncio.StreamReader) -> bytes:
     return await reader.readuntil(b"\r\n\r\n")
 
 
-@pytest.mark.parametrize("sent", UNTAKEN)
-@pytest.mark.parametrize("pause", [False, True], ids=["at once", "later"])
+@each("sent", [*UNTAKEN])
+@each("pause", {"at once": False, "later": True})
 async def test_a_request_is_answered_behind_a_body_that_nobody_took(gateway: Server, sent: str, pause: bool) -> None:
     raw, status = UNTAKEN[sent]
     place = raw.index(b"\r\n\r\n") + 4 if pause else 0
@@ -102,8 +101,8 @@ async def test_what_comes_behind_a_refusal_is_read_for_ten_seconds_so_that_no_re
                 assert len(open_connections(gateway)) == 0
 
 
-@pytest.mark.parametrize("wait", [False, True], ids=["at once", "later"])
-@pytest.mark.parametrize("path", ["/mcp/tools/invoke", "/nope"])
+@each("wait", {"at once": False, "later": True})
+@each("path", ["/mcp/tools/invoke", "/nope"])
 async def test_a_body_that_breaks_is_answered_with_the_end_of_the_connection(
     gateway: Server, backend: ScriptedBackend, path: str, wait: bool
 ) -> None:
@@ -139,8 +138,8 @@ async def test_what_is_no_http_behind_a_call_is_told_after_its_answer(
     assert backend.calls("add") == 1
 
 
-@pytest.mark.parametrize("before", [GET, posted(ADD), UPGRADED], ids=["a request", "a call", "an upgrade"])
-@pytest.mark.parametrize("part", ["target", "header", "target without headers"])
+@each("before", {"a request": GET, "a call": posted(ADD), "an upgrade": UPGRADED})
+@each("part", ["target", "header", "target without headers"])
 async def test_a_line_is_as_long_behind_another_request_as_it_is_alone(
     gateway: Server, before: bytes, part: str
 ) -> None:
@@ -158,7 +157,7 @@ async def test_a_line_is_as_long_behind_another_request_as_it_is_alone(
         assert error["message"] == "The request line or a header is too long"
 
 
-@pytest.mark.parametrize("coding", ["gzip", "gzip, chunked", "identity", "x"])
+@each("coding", ["gzip", "gzip, chunked", "identity", "x"])
 async def test_an_upgrade_with_an_unknown_transfer_coding_is_400_and_the_end(
     gateway: Server, backend: ScriptedBackend, coding: str
 ) -> None:

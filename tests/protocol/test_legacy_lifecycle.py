@@ -23,7 +23,7 @@ def hello(version: object) -> dict[str, Any]:
     return {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "probe", "version": "1.0"}}
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_initialize_echoes_a_revision_that_is_served(client: Client, version: str) -> None:
     """2025-11-25 basic/lifecycle "Version negotiation": the server MUST answer with the same version."""
     answer = await client.legacy("initialize", hello(version), version=None)
@@ -35,7 +35,7 @@ async def test_initialize_echoes_a_revision_that_is_served(client: Client, versi
     }
 
 
-@pytest.mark.parametrize("version", [MODERN, "2024-10-07", "1.0", "", "v999", None, 5, [LATEST], {}])
+@each("version", [MODERN, "2024-10-07", "1.0", "", "v999", None, 5, [LATEST], {}])
 async def test_initialize_answers_any_other_version_with_the_newest_legacy_one(client: Client, version: Any) -> None:
     """basic/lifecycle: another one that it supports, the latest; never an error, and never one without initialize."""
     answer = await client.legacy("initialize", hello(version), version=None)
@@ -58,25 +58,23 @@ async def test_initialize_does_not_depend_on_the_backend(connect: Any, backend: 
     assert (await client.legacy("initialize", hello(LATEST), version=None)).result["protocolVersion"] == LATEST
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 async def test_ping_is_answered_with_an_empty_result(client: Client, version: str | None) -> None:
     """basic/utilities/ping: an empty result, without the modern era's resultType."""
     assert (await client.legacy("ping", version=version)).result == {}
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 @each(
     "message",
-    [
-        pytest.param(INITIALIZED, id="initialized"),
-        pytest.param(
-            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}, id="cancelled"
-        ),
-        pytest.param({"jsonrpc": "2.0", "method": "notifications/of-the-future"}, id="unknown"),
-        pytest.param({"jsonrpc": "2.0", "method": "tools/call", "params": ADD}, id="tools/call"),
-        pytest.param({"jsonrpc": "2.0", "id": 7, "result": {}}, id="response"),
-        pytest.param({"jsonrpc": "2.0", "id": 7, "error": {"code": -1, "message": "no"}}, id="error response"),
-    ],
+    {
+        "initialized": INITIALIZED,
+        "cancelled": {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}},
+        "unknown": {"jsonrpc": "2.0", "method": "notifications/of-the-future"},
+        "tools/call": {"jsonrpc": "2.0", "method": "tools/call", "params": ADD},
+        "response": {"jsonrpc": "2.0", "id": 7, "result": {}},
+        "error response": {"jsonrpc": "2.0", "id": 7, "error": {"code": -1, "message": "no"}},
+    },
 )
 async def test_notifications_and_responses_are_accepted_and_execute_nothing(
     client: Client, backend: ScriptedBackend, version: str | None, message: dict[str, Any]
@@ -87,8 +85,8 @@ async def test_notifications_and_responses_are_accepted_and_execute_nothing(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
-@pytest.mark.parametrize("method", ["server/discover", "resources/list", "logging/setLevel", "tools/List", "nope"])
+@each("version", [*LEGACY, None])
+@each("method", ["server/discover", "resources/list", "logging/setLevel", "tools/List", "nope"])
 async def test_an_unknown_method_is_an_error_on_200(client: Client, version: str | None, method: str) -> None:
     """2025-11-25 basic/transports "Session management": a 404 would mean the end of a session."""
     answer = await client.legacy(method, {}, version=version)
@@ -96,7 +94,7 @@ async def test_an_unknown_method_is_an_error_on_200(client: Client, version: str
     assert answer.json["id"] == 1
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 @each(
     ("method", "params"),
     [
@@ -117,8 +115,8 @@ async def test_invalid_params_are_an_error_on_200(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("version", ["2024-10-07", "2026-01-01", "draft", "", "2025-11-25,2025-06-18"])
-@pytest.mark.parametrize("method", ["ping", "tools/list", "initialize"])
+@each("version", ["2024-10-07", "2026-01-01", "draft", "", "2025-11-25,2025-06-18"])
+@each("method", ["ping", "tools/list", "initialize"])
 async def test_an_unsupported_version_header_is_400(client: Client, version: str, method: str) -> None:
     """2025-11-25 basic/transports "Protocol Version Header": invalid or unsupported MUST be 400."""
     answer = await client.legacy(method, hello(LATEST), version=version)
@@ -126,7 +124,7 @@ async def test_an_unsupported_version_header_is_400(client: Client, version: str
     assert "result" not in answer.json
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_the_standard_headers_of_the_other_era_are_not_required_and_not_compared(
     client: Client, version: str
 ) -> None:
@@ -136,7 +134,7 @@ async def test_the_standard_headers_of_the_other_era_are_not_required_and_not_co
     assert answer.result["isError"] is False
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_an_envelope_makes_a_request_modern_whatever_the_header_says(client: Client, version: str) -> None:
     """2026-07-28 basic/versioning: the body tells the era, and then the header disagrees with it."""
     body = request("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": MODERN}})
@@ -146,13 +144,13 @@ async def test_an_envelope_makes_a_request_modern_whatever_the_header_says(clien
     assert (await client.mcp(body)).fault == (400, -32020)
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_other_metadata_does_not_make_a_request_modern(client: Client, version: str) -> None:
     answer = await client.legacy("tools/list", {"_meta": {"progressToken": 1}}, version=version)
     assert answer.result["tools"]
 
 
-@pytest.mark.parametrize("version", BATCHES)
+@each("version", BATCHES)
 async def test_a_batch_is_answered_item_by_item_in_order(
     client: Client, backend: ScriptedBackend, version: str | None
 ) -> None:
@@ -168,7 +166,7 @@ async def test_a_batch_is_answered_item_by_item_in_order(
     assert backend.calls("add") == 1
 
 
-@pytest.mark.parametrize("version", BATCHES)
+@each("version", BATCHES)
 async def test_a_batch_that_asks_nothing_is_202(client: Client, version: str | None) -> None:
     """2025-03-26 basic/transports: solely notifications or responses."""
     batch = [INITIALIZED, {"jsonrpc": "2.0", "id": 1, "result": {}}]
@@ -176,14 +174,14 @@ async def test_a_batch_that_asks_nothing_is_202(client: Client, version: str | N
     assert (answer.status, answer.body) == (202, b"")
 
 
-@pytest.mark.parametrize("version", BATCHES)
-@pytest.mark.parametrize(
+@each("version", BATCHES)
+@each(
     "batch",
-    [
-        pytest.param([], id="empty"),
-        pytest.param([PING] * 51, id="too long"),
-        pytest.param([PING, request("initialize", hello(LATEST), 2)], id="with initialize"),
-    ],
+    {
+        "empty": [],
+        "too long": [PING] * 51,
+        "with initialize": [PING, request("initialize", hello(LATEST), 2)],
+    },
 )
 async def test_a_batch_that_is_none_is_refused_as_a_whole(
     client: Client, version: str | None, batch: list[Any]
@@ -201,7 +199,7 @@ async def test_what_is_no_message_within_a_batch_is_an_error_of_its_own(client: 
     assert ["id" in item for item in answer.json] == [False, False, True]
 
 
-@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2024-11-05"])
+@each("version", ["2025-11-25", "2025-06-18", "2024-11-05"])
 async def test_a_batch_is_refused_at_the_other_revisions(
     client: Client, backend: ScriptedBackend, version: str
 ) -> None:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 
-from gateway.process.server import Server
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS, NUMBERS
+from tests.protocol.conftest import Connect, Start
 from tests.protocol.streams import Mark, Stream
 from tests.protocol.talk import JSON, LEGACY, Client, legacy_headers
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
-Start = Callable[..., Awaitable[Server]]
 
 QUICK = ("catalog.ttl=50ms", "mcp.heartbeat=50ms")
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
@@ -43,7 +41,7 @@ async def opened(stack: AsyncExitStack, client: Client, session: str | None, ver
     return stream
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_a_changed_listing_is_told_on_the_session_s_stream(
     connect: Connect, backend: ScriptedBackend, version: str
 ) -> None:
@@ -156,14 +154,14 @@ async def test_a_gateway_that_stops_ends_the_stream_in_peace(start: Start, sessi
         assert await stream.event() is Mark.END
 
 
-@pytest.mark.parametrize("accept", ["application/json", "text/html", "*/*"])
+@each("accept", ["application/json", "text/html", "*/*"])
 async def test_who_does_not_accept_a_stream_is_refused(client: Client, accept: str) -> None:
     answer = await client.send("GET", "/mcp", headers={"Accept": accept, **legacy_headers(LEGACY[0])})
     assert answer.fault == (406, 406)
 
 
-@pytest.mark.parametrize("version", ["2026-07-28", "2024-10-07"])
-@pytest.mark.parametrize("verb", ["GET", "DELETE"])
+@each("version", ["2026-07-28", "2024-10-07"])
+@each("verb", ["GET", "DELETE"])
 async def test_another_era_s_version_is_405_even_with_a_session(
     client: Client, backend: ScriptedBackend, verb: str, version: str
 ) -> None:

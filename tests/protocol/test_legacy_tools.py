@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,11 +11,11 @@ from tests.each import each
 from tests.fault.behaviours import error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS, NAMES
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import LEGACY, Client
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 TITLED = ("2025-11-25", "2025-06-18")
 """Revisions with title, _meta, outputSchema and structuredContent (2025-06-18 changelog)."""
@@ -44,7 +43,7 @@ async def call(client: Client, version: str | None, tool: str, **arguments: Any)
     return called
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 async def test_every_revision_lists_every_tool_with_name_description_and_input_schema(
     client: Client, version: str | None
 ) -> None:
@@ -57,7 +56,7 @@ async def test_every_revision_lists_every_tool_with_name_description_and_input_s
         assert all(isinstance(schema, dict) for schema in tool["inputSchema"]["properties"].values())
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 async def test_output_schemas_are_shown_where_the_revision_knows_them(client: Client, version: str | None) -> None:
     """2025-06-18 server/tools "Output schema"; its schema.ts wants an object at the root, so others are wrapped."""
     tools = await tools_of(client, version)
@@ -71,7 +70,7 @@ async def test_output_schemas_are_shown_where_the_revision_knows_them(client: Cl
     assert shown["greet"]["properties"] == {"result": {"type": "string"}}
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_a_wrapped_schema_keeps_its_references(
     start: Any, session: Any, backend: ScriptedBackend, version: str
 ) -> None:
@@ -91,7 +90,7 @@ async def test_a_wrapped_schema_keeps_its_references(
         assert called["structuredContent"] == {"result": [1, 2]}
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 async def test_titles_annotations_and_meta_are_shown_where_the_revision_knows_them(
     connect: Connect, backend: ScriptedBackend, version: str | None
 ) -> None:
@@ -110,17 +109,17 @@ async def test_titles_annotations_and_meta_are_shown_where_the_revision_knows_th
     assert tool.keys() == expected
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 @each(
     ("name", "arguments", "value", "structured"),
-    [
-        pytest.param("add", {"a": 2, "b": 3}, {"sum": 5}, {"sum": 5}, id="object"),
-        pytest.param("numbers", {}, [1, 2, 3], {"result": [1, 2, 3]}, id="array with a schema"),
-        pytest.param("echo", {"value": {"free": True}}, {"free": True}, {"free": True}, id="object without a schema"),
-        pytest.param("echo", {"value": [1]}, [1], None, id="array without a schema"),
-        pytest.param("echo", {"value": None}, None, None, id="null"),
-        pytest.param("echo", {"value": 7}, 7, None, id="number"),
-    ],
+    {
+        "object": ("add", {"a": 2, "b": 3}, {"sum": 5}, {"sum": 5}),
+        "array with a schema": ("numbers", {}, [1, 2, 3], {"result": [1, 2, 3]}),
+        "object without a schema": ("echo", {"value": {"free": True}}, {"free": True}, {"free": True}),
+        "array without a schema": ("echo", {"value": [1]}, [1], None),
+        "null": ("echo", {"value": None}, None, None),
+        "number": ("echo", {"value": 7}, 7, None),
+    },
 )
 async def test_structured_content_is_an_object_or_absent(
     client: Client, version: str | None, name: str, arguments: Any, value: Any, structured: Any
@@ -133,14 +132,14 @@ async def test_structured_content_is_an_object_or_absent(
     assert called.keys() - {"structuredContent"} == {"content", "isError"}
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_a_string_is_plain_text_and_wrapped_where_its_schema_is(client: Client, version: str) -> None:
     called = await call(client, version, "greet", name="Ada")
     assert called["content"] == [{"type": "text", "text": "Hello, Ada"}]
     assert called.get("structuredContent") == ({"result": "Hello, Ada"} if version in TITLED else None)
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_an_object_is_wrapped_like_its_schema(
     start: Any, session: Any, backend: ScriptedBackend, version: str
 ) -> None:
@@ -154,14 +153,14 @@ async def test_an_object_is_wrapped_like_its_schema(
     assert called.get("structuredContent") == ({"result": {"x": 1}} if version in TITLED else None)
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_a_method_without_a_result_gives_text_alone(client: Client, version: str) -> None:
     called = await call(client, version, "void")
     assert called.keys() == {"content", "isError"}
     assert called["content"][0]["text"]
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_arguments_that_break_the_schema_are_a_tool_error_in_every_revision(
     client: Client, backend: ScriptedBackend, version: str
 ) -> None:
@@ -173,7 +172,7 @@ async def test_arguments_that_break_the_schema_are_a_tool_error_in_every_revisio
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_a_backend_error_is_a_tool_error_in_every_revision(
     client: Client, backend: ScriptedBackend, version: str
 ) -> None:

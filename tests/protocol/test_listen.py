@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 
-from gateway.process.server import Server
 from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS, NUMBERS
+from tests.protocol.conftest import Connect, Start
 from tests.protocol.streams import Mark
 from tests.protocol.talk import JSON, SUBSCRIPTION, Client, exchange, modern_headers, modern_request, status_of
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
-Start = Callable[..., Awaitable[Server]]
 
 QUICK = ("catalog.ttl=50ms", "mcp.heartbeat=50ms")
 TOOLS = {"toolsListChanged": True}
@@ -82,7 +79,7 @@ async def test_a_filter_that_is_none_is_refused_before_the_stream(client: Client
     assert (await client.mcp(body, modern_headers("subscriptions/listen"))).fault == (200, -32602)
 
 
-@pytest.mark.parametrize("id", ["sub-1", 7])
+@each("id", ["sub-1", 7])
 async def test_a_changed_listing_is_told_under_the_subscription_s_id(
     connect: Connect, backend: ScriptedBackend, id: Any
 ) -> None:
@@ -165,7 +162,7 @@ async def test_changes_in_quick_succession_are_told_once(
         assert [message.get("method") for message in await stream.rest()] == [None]
 
 
-@pytest.mark.parametrize("asked", [TOOLS, {}])
+@each("asked", [TOOLS, {}])
 async def test_a_quiet_stream_is_kept_alive_by_comments(connect: Connect, asked: Any) -> None:
     """streamable-http: encouraged, so that no proxy takes the stream for dead."""
     client = await connect("mcp.heartbeat=50ms")
@@ -183,7 +180,7 @@ async def test_without_a_heartbeat_yet_the_stream_is_silent(start: Start, sessio
         assert (await stream.event())["id"] == "s"
 
 
-@pytest.mark.parametrize("id", ["sub-1", 7])
+@each("id", ["sub-1", 7])
 async def test_a_gateway_that_stops_ends_the_stream_with_its_result(
     start: Start, session: ClientSession, id: Any
 ) -> None:
@@ -200,7 +197,7 @@ async def test_a_gateway_that_stops_ends_the_stream_with_its_result(
         assert await stream.event() is Mark.END
 
 
-@pytest.mark.parametrize("accept", ["application/json", "application/json, text/html", "*/*"])
+@each("accept", ["application/json", "application/json, text/html", "*/*"])
 async def test_who_does_not_accept_a_stream_is_refused(client: Client, accept: str) -> None:
     """406, since the only answer is a stream."""
     body = modern_request("subscriptions/listen", {"notifications": TOOLS})

@@ -37,7 +37,7 @@ async def test_one_login_serves_the_listing_and_all_calls(service: LoginService,
     assert service.sent("auth.login") == [None]
 
 
-@each("refusal", EXPIRED.values(), ids=EXPIRED)
+@each("refusal", EXPIRED)
 async def test_a_login_that_has_expired_is_renewed_and_the_call_sent_once_more(refusal: Body) -> None:
     async with LoginService() as service, front(service.url, KNOBS) as gateway:
         service.refusal = refusal
@@ -207,7 +207,7 @@ UNUSABLE: Final = {
 }
 
 
-@each(("answer", "reason"), UNUSABLE.values(), ids=UNUSABLE)
+@each(("answer", "reason"), UNUSABLE)
 async def test_an_answer_that_gives_no_session_is_a_refused_login(answer: Body, reason: str) -> None:
     async with LoginService() as service:
         service.on("auth.login", answer)

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from gateway.process.server import Server
@@ -19,9 +17,7 @@ from tests.front import front
 from tests.program import serving
 from tests.protocol.talk import Client, all_said, modern_headers, modern_request, status_of
 
-Start = Callable[..., Awaitable[Server]]
-
-PORTS = pytest.mark.parametrize("port", ["port", "admin_port"])
+PORTS = each("port", ["port", "admin_port"])
 CANARY = b"canary"
 BODY = json.dumps({"name": "add", "arguments": {"a": 2, "b": 3}}).encode()
 CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
@@ -34,48 +30,42 @@ def head(version: str, *lines: str, path: str = "/mcp/tools/invoke") -> bytes:
 
 
 LENGTH = f"Content-Length: {len(BODY)}"
-AMBIGUOUS = [
-    pytest.param(head("1.0", "Transfer-Encoding: chunked") + CHUNKED, id="chunked 1.0"),
-    pytest.param(head("1.0", "Transfer-Encoding: chunked", "Connection: keep-alive") + CHUNKED, id="kept alive"),
-    pytest.param(head("2.0", LENGTH) + BODY, id="2.0"),
-    pytest.param(head("0.9", LENGTH) + BODY, id="0.9"),
-    pytest.param(
-        head("1.1", "Content-Encoding: identity", "Content-Encoding: identity", LENGTH) + BODY, id="twice identity"
-    ),
-    pytest.param(
-        head("1.1", "Content-Encoding: identity", "Content-Encoding: gzip", LENGTH) + BODY, id="identity and gzip"
-    ),
-    pytest.param(head("1.1", "Content-Encoding: gzip", "Content-Encoding: gzip", LENGTH) + BODY, id="twice gzip"),
-]
-UNREADABLE = [
-    pytest.param(CANARY + b"\r\n\r\n", id="no request line"),
-    pytest.param(b"\x16\x03\x01\x02\x00\x01\x00" + CANARY + b"\r\n\r\n", id="TLS"),
-    pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", id="preface of HTTP/2"),
-    pytest.param(b"GET /" + CANARY + b" HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n", id="3.0"),
-    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + CANARY + b"\r\n\r\n", id="no colon"),
-    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: \x00" + CANARY + b"\r\n\r\n", id="NUL"),
-    pytest.param(b"GET /" + CANARY * 2000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="long target"),
-    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + CANARY * 2000 + b"\r\n\r\n", id="long header"),
-    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: canary\r\n" * 200 + b"\r\n", id="many headers"),
-    pytest.param(
-        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + "ä".encode() * 8000 + b"\r\n\r\n", id="two bytes a letter"
-    ),
-    pytest.param(b"GET /mcp?canary=\r\nHost: HTTP/1.1\r\n\r\n", id="0.9, and the version in a header"),
-    pytest.param(b"GET /mcp?canary=\nHost: HTTP/1.1\r\n\r\n", id="0.9, and LF alone"),
-    pytest.param(b"GET http://[" + CANARY + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="no URL"),
-    pytest.param(head("1.1", LENGTH, "Transfer-Encoding: chunked") + CANARY, id="length and chunked"),
-    pytest.param(head("1.1", "Transfer-Encoding: canary") + CANARY, id="unknown transfer coding"),
-    pytest.param(head("1.1", "Transfer-Encoding: chunked") + b"canary\r\n\r\n", id="no chunk"),
-    pytest.param(b"GET /canary RTSP/1.0\r\nHost: 127.0.0.1\r\n\r\n", id="RTSP"),
-    pytest.param(b"SOURCE /canary ICE/1.0\r\nHost: 127.0.0.1\r\n\r\n", id="ICE"),
-    pytest.param(b"GET  /canary HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="two blanks before the target"),
-    pytest.param(b"GET /canary  HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="two blanks behind the target"),
-    pytest.param(b"GET /mcp#canary HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="fragment"),
-    pytest.param(b"GET ftp://127.0.0.1/canary HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="another scheme"),
-    pytest.param(b"GET http://canary@127.0.0.1/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="userinfo"),
-    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\nX: canary\r\n", id="a line that ends with LF alone"),
-    pytest.param(b"\x16\x03\x01" + CANARY, id="the beginning of TLS"),
-]
+AMBIGUOUS = {
+    "chunked 1.0": head("1.0", "Transfer-Encoding: chunked") + CHUNKED,
+    "kept alive": head("1.0", "Transfer-Encoding: chunked", "Connection: keep-alive") + CHUNKED,
+    "2.0": head("2.0", LENGTH) + BODY,
+    "0.9": head("0.9", LENGTH) + BODY,
+    "twice identity": head("1.1", "Content-Encoding: identity", "Content-Encoding: identity", LENGTH) + BODY,
+    "identity and gzip": head("1.1", "Content-Encoding: identity", "Content-Encoding: gzip", LENGTH) + BODY,
+    "twice gzip": head("1.1", "Content-Encoding: gzip", "Content-Encoding: gzip", LENGTH) + BODY,
+}
+UNREADABLE = {
+    "no request line": CANARY + b"\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00" + CANARY + b"\r\n\r\n",
+    "preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "3.0": b"GET /" + CANARY + b" HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n",
+    "no colon": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + CANARY + b"\r\n\r\n",
+    "NUL": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: \x00" + CANARY + b"\r\n\r\n",
+    "long target": b"GET /" + CANARY * 2000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "long header": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + CANARY * 2000 + b"\r\n\r\n",
+    "many headers": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: canary\r\n" * 200 + b"\r\n",
+    "two bytes a letter": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + "ä".encode() * 8000 + b"\r\n\r\n",
+    "0.9, and the version in a header": b"GET /mcp?canary=\r\nHost: HTTP/1.1\r\n\r\n",
+    "0.9, and LF alone": b"GET /mcp?canary=\nHost: HTTP/1.1\r\n\r\n",
+    "no URL": b"GET http://[" + CANARY + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "length and chunked": head("1.1", LENGTH, "Transfer-Encoding: chunked") + CANARY,
+    "unknown transfer coding": head("1.1", "Transfer-Encoding: canary") + CANARY,
+    "no chunk": head("1.1", "Transfer-Encoding: chunked") + b"canary\r\n\r\n",
+    "RTSP": b"GET /canary RTSP/1.0\r\nHost: 127.0.0.1\r\n\r\n",
+    "ICE": b"SOURCE /canary ICE/1.0\r\nHost: 127.0.0.1\r\n\r\n",
+    "two blanks before the target": b"GET  /canary HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "two blanks behind the target": b"GET /canary  HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "fragment": b"GET /mcp#canary HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "another scheme": b"GET ftp://127.0.0.1/canary HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "userinfo": b"GET http://canary@127.0.0.1/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "a line that ends with LF alone": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\nX: canary\r\n",
+    "the beginning of TLS": b"\x16\x03\x01" + CANARY,
+}
 
 
 def refused(raw: bytes) -> Any:
@@ -93,7 +83,7 @@ def refused(raw: bytes) -> Any:
 
 
 @PORTS
-@pytest.mark.parametrize("sent", AMBIGUOUS)
+@each("sent", AMBIGUOUS)
 async def test_what_readers_may_read_differently_is_400_and_the_end(
     gateway: Server, backend: ScriptedBackend, sent: bytes, port: str
 ) -> None:
@@ -108,7 +98,7 @@ async def test_what_readers_may_read_differently_is_400_and_the_end(
 
 
 @PORTS
-@pytest.mark.parametrize("sent", UNREADABLE)
+@each("sent", UNREADABLE)
 async def test_what_the_parser_refuses_is_answered_in_json_that_repeats_nothing(
     gateway: Server, backend: ScriptedBackend, sent: bytes, port: str
 ) -> None:
@@ -168,7 +158,7 @@ async def test_an_answer_names_the_server_software_without_its_version(client: C
     assert (await client.send(verb, path)).headers.getall("Server") == ["gateway"]
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/nope"])
+@each("path", ["/livez", "/readyz", "/nope"])
 async def test_an_answer_of_the_admin_port_names_the_server_software_without_its_version(
     gateway: Server, path: str
 ) -> None:

@@ -8,13 +8,12 @@ import gc
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
-import pytest
-
 from gateway.http_server.connection import Connection
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.request_reader import RequestReader
 from gateway.process.server import Server
 from tests.clock import Clock, by_hand
+from tests.each import each
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
@@ -101,7 +100,7 @@ async def test_beyond_max_connections_newcomers_get_503_and_those_who_are_there_
             assert await reader.read() in (b"", b"}"), "it was idle, and made room"
 
 
-@pytest.mark.parametrize("half", ["head", "body"])
+@each("half", ["head", "body"])
 async def test_idle_connections_and_halves_of_the_largest_holder_make_room_for_newcomers(half: str) -> None:
     """H26: each of ten newcomers is served, at the cost of the two addresses that came first."""
     async with (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,11 +12,11 @@ from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.asking import ACCEPT, CAN_ASK, question_on, respond, result_of, session_of, text_of
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import LEGACY, Client, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 LATEST, FORMS_ONLY = LEGACY[:2]
 ASKING = "catalog.tools.ask.mcp=[input_required]"

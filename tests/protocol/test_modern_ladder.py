@@ -53,15 +53,15 @@ def broken_from(rung: int) -> tuple[list[tuple[str, str]], dict[str, Any]]:
 
 @each(
     ("rung", "fault"),
-    [
-        pytest.param(1, (400, -32600), id="json-rpc shape"),
-        pytest.param(2, (400, -32020), id="duplicate header"),
-        pytest.param(3, (400, -32602), id="envelope"),
-        pytest.param(4, (400, -32020), id="header equals body"),
-        pytest.param(5, (400, -32022), id="version served"),
-        pytest.param(6, (404, -32601), id="method known"),
-        pytest.param(7, (200, -32602), id="tool known"),
-    ],
+    {
+        "json-rpc shape": (1, (400, -32600)),
+        "duplicate header": (2, (400, -32020)),
+        "envelope": (3, (400, -32602)),
+        "header equals body": (4, (400, -32020)),
+        "version served": (5, (400, -32022)),
+        "method known": (6, (404, -32601)),
+        "tool known": (7, (200, -32602)),
+    },
 )
 async def test_the_first_broken_rung_decides_the_answer(
     client: Client, backend: ScriptedBackend, rung: int, fault: tuple[int, int]
@@ -95,7 +95,7 @@ async def test_an_unserved_version_is_told_which_are_served(client: Client) -> N
     assert answer.error["data"] == {"supported": [MODERN], "requested": UNSERVED}
 
 
-@pytest.mark.parametrize("version", ["2025-11-25", "2024-11-05"])
+@each("version", ["2025-11-25", "2024-11-05"])
 async def test_a_legacy_version_in_the_envelope_is_unserved_there(client: Client, version: str) -> None:
     """The envelope makes a request modern, whatever it says, and only modern versions are served so."""
     headers = {"MCP-Protocol-Version": version, "Mcp-Method": "tools/list"}
@@ -104,7 +104,7 @@ async def test_a_legacy_version_in_the_envelope_is_unserved_there(client: Client
     assert answer.error["data"]["supported"] == [MODERN]
 
 
-@pytest.mark.parametrize(
+@each(
     "method",
     [
         "initialize",
@@ -124,18 +124,18 @@ async def test_a_method_that_this_era_does_not_offer_is_404(client: Client, meth
 
 @each(
     "envelope",
-    [
-        pytest.param(None, id="none"),
-        pytest.param([], id="a list"),
-        pytest.param("x", id="a string"),
-        pytest.param({}, id="empty"),
-        pytest.param({VERSION: MODERN}, id="no capabilities"),
-        pytest.param({VERSION: MODERN, CAPABILITIES: []}, id="capabilities are a list"),
-        pytest.param({VERSION: MODERN, CAPABILITIES: None}, id="capabilities are null"),
-        pytest.param({CAPABILITIES: {}}, id="no version"),
-        pytest.param({VERSION: 20260728, CAPABILITIES: {}}, id="version is a number"),
-        pytest.param({VERSION: None, CAPABILITIES: {}}, id="version is null"),
-    ],
+    {
+        "none": None,
+        "a list": [],
+        "a string": "x",
+        "empty": {},
+        "no capabilities": {VERSION: MODERN},
+        "capabilities are a list": {VERSION: MODERN, CAPABILITIES: []},
+        "capabilities are null": {VERSION: MODERN, CAPABILITIES: None},
+        "no version": {CAPABILITIES: {}},
+        "version is a number": {VERSION: 20260728, CAPABILITIES: {}},
+        "version is null": {VERSION: None, CAPABILITIES: {}},
+    },
 )
 async def test_an_envelope_that_lacks_what_is_required_is_400(client: Client, envelope: Any) -> None:
     """basic/index "Request metadata": protocolVersion and clientCapabilities MUST be there."""
@@ -159,28 +159,28 @@ async def test_client_info_is_not_required_and_unknown_members_are_ignored(clien
 
 @each(
     "change",
-    [
-        pytest.param({"MCP-Protocol-Version": None}, id="no version"),
-        pytest.param({"Mcp-Method": None}, id="no method"),
-        pytest.param({"Mcp-Name": None}, id="no name"),
-        pytest.param({"MCP-Protocol-Version": "2025-11-25"}, id="another version"),
-        pytest.param({"MCP-Protocol-Version": ""}, id="empty version"),
-        pytest.param({"Mcp-Method": "tools/list"}, id="another method"),
-        pytest.param({"Mcp-Method": "Tools/Call"}, id="method in another case"),
-        pytest.param({"Mcp-Name": "echo"}, id="another name"),
-        pytest.param({"Mcp-Name": "ADD"}, id="name in another case"),
-        pytest.param({"Mcp-Name": ""}, id="empty name"),
-        pytest.param({"Mcp-Name": "ädd"}, id="name beyond ASCII"),
-        pytest.param({"Mcp-Name": "=?base64?YWRk"}, id="no suffix, so literal"),
-        pytest.param({"Mcp-Name": "=?BASE64?YWRk?="}, id="upper case marker, so literal"),
-        pytest.param({"Mcp-Name": "=?base64?YWR?="}, id="bad padding"),
-        pytest.param({"Mcp-Name": "=?base64?YWRk=?="}, id="too much padding"),
-        pytest.param({"Mcp-Name": "=?base64?YW Rk?="}, id="a space within"),
-        pytest.param({"Mcp-Name": "=?base64?YW-_?="}, id="the other alphabet"),
-        pytest.param({"Mcp-Name": "=?base64?//79?="}, id="not UTF-8"),
-        pytest.param({"Mcp-Name": "=?base64?ZWNobw==?="}, id="another name encoded"),
-        pytest.param({"Mcp-Method": "=?base64?dG9vbHMvY2FsbA==?="}, id="method does not know the encoding"),
-    ],
+    {
+        "no version": {"MCP-Protocol-Version": None},
+        "no method": {"Mcp-Method": None},
+        "no name": {"Mcp-Name": None},
+        "another version": {"MCP-Protocol-Version": "2025-11-25"},
+        "empty version": {"MCP-Protocol-Version": ""},
+        "another method": {"Mcp-Method": "tools/list"},
+        "method in another case": {"Mcp-Method": "Tools/Call"},
+        "another name": {"Mcp-Name": "echo"},
+        "name in another case": {"Mcp-Name": "ADD"},
+        "empty name": {"Mcp-Name": ""},
+        "name beyond ASCII": {"Mcp-Name": "ädd"},
+        "no suffix, so literal": {"Mcp-Name": "=?base64?YWRk"},
+        "upper case marker, so literal": {"Mcp-Name": "=?BASE64?YWRk?="},
+        "bad padding": {"Mcp-Name": "=?base64?YWR?="},
+        "too much padding": {"Mcp-Name": "=?base64?YWRk=?="},
+        "a space within": {"Mcp-Name": "=?base64?YW Rk?="},
+        "the other alphabet": {"Mcp-Name": "=?base64?YW-_?="},
+        "not UTF-8": {"Mcp-Name": "=?base64?//79?="},
+        "another name encoded": {"Mcp-Name": "=?base64?ZWNobw==?="},
+        "method does not know the encoding": {"Mcp-Method": "=?base64?dG9vbHMvY2FsbA==?="},
+    },
 )
 async def test_a_header_that_does_not_say_what_the_body_says_is_refused(
     client: Client, backend: ScriptedBackend, change: dict[str, str | None]
@@ -192,7 +192,7 @@ async def test_a_header_that_does_not_say_what_the_body_says_is_refused(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("name", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
+@each("name", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
 async def test_a_standard_header_must_not_be_there_twice_even_if_both_agree(client: Client, name: str) -> None:
     """Duplicates are refused, since two readers may pick different ones."""
     headers = modern_headers("tools/call", "add")
@@ -201,7 +201,7 @@ async def test_a_standard_header_must_not_be_there_twice_even_if_both_agree(clie
     assert answer.fault == (400, -32020)
 
 
-@pytest.mark.parametrize("spelling", ["add", "=?base64?YWRk?=", " \tadd  "])
+@each("spelling", ["add", "=?base64?YWRk?=", " \tadd  "])
 async def test_a_name_may_be_base64_and_surrounded_by_blanks(client: Client, spelling: str) -> None:
     """streamable-http "Value encoding"; RFC 9110 §5.5 for the blanks."""
     body = json.dumps(modern_request("tools/call", ADD)).encode()
@@ -228,8 +228,8 @@ async def test_parameter_headers_that_no_schema_asks_for_are_ignored(client: Cli
     assert (await client.mcp(modern_request("tools/call", ADD), headers)).result["isError"] is False
 
 
-@pytest.mark.parametrize("method", ["tools/call", "notifications/cancelled", "notifications/initialized"])
-@pytest.mark.parametrize("headers", [{}, {"Mcp-Method": "wrong"}], ids=["bare", "wrong method"])
+@each("method", ["tools/call", "notifications/cancelled", "notifications/initialized"])
+@each("headers", {"bare": {}, "wrong method": {"Mcp-Method": "wrong"}})
 async def test_a_notification_is_accepted_without_header_rules_and_not_executed(
     client: Client, backend: ScriptedBackend, method: str, headers: dict[str, str]
 ) -> None:
@@ -243,12 +243,12 @@ async def test_a_notification_is_accepted_without_header_rules_and_not_executed(
 
 @each(
     "body",
-    [
-        pytest.param([modern_request("tools/list")], id="batch"),
-        pytest.param([], id="empty batch"),
-        pytest.param({"jsonrpc": "2.0", "id": 1, "result": {}}, id="response"),
-        pytest.param({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}, id="error response"),
-    ],
+    {
+        "batch": [modern_request("tools/list")],
+        "empty batch": [],
+        "response": {"jsonrpc": "2.0", "id": 1, "result": {}},
+        "error response": {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}},
+    },
 )
 async def test_batches_and_responses_are_refused(client: Client, body: Any) -> None:
     """streamable-http "Sending messages": one request or notification, nothing else."""
@@ -264,8 +264,8 @@ async def test_a_session_id_is_neither_read_nor_given(client: Client) -> None:
     assert "Mcp-Session-Id" not in answer.headers
 
 
-@pytest.mark.parametrize("verb", ["GET", "DELETE"])
-@pytest.mark.parametrize("version", [MODERN, "2024-10-07", "draft", ""])
+@each("verb", ["GET", "DELETE"])
+@each("version", [MODERN, "2024-10-07", "draft", ""])
 async def test_only_post_is_allowed(client: Client, verb: str, version: str) -> None:
     """streamable-http: 405 with Allow; the older eras have GET and DELETE as well."""
     headers = {"Accept": "text/event-stream", "MCP-Protocol-Version": version}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,11 +13,10 @@ from tests.each import each
 from tests.fault.behaviours import Body, error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import NAMES
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import MODERN, SERVER, Client, modern_headers, modern_request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
-
-Connect = Callable[..., Awaitable[Client]]
 
 
 async def test_discover_says_what_is_served_and_who_serves_it(client: Client) -> None:
@@ -45,7 +43,7 @@ async def test_discover_asks_the_backend_nothing(client: Client, backend: Script
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("method", ["server/discover", "tools/list"])
+@each("method", ["server/discover", "tools/list"])
 async def test_what_may_be_kept_says_for_how_long_and_by_whom(client: Client, method: str) -> None:
     """server/utilities/caching: ttlMs is a whole number, and a listing that is everybody's is public."""
     found = (await client.modern(method)).result
@@ -176,7 +174,7 @@ async def test_arguments_that_are_no_object_are_invalid_params(client: Client, a
     assert (await client.modern("tools/call", {"name": "numbers", "arguments": arguments})).fault == (200, -32602)
 
 
-@pytest.mark.parametrize("params", [{}, {"arguments": {}}, {"arguments": None}])
+@each("params", [{}, {"arguments": {}}, {"arguments": None}])
 async def test_missing_arguments_are_no_arguments(client: Client, params: dict[str, Any]) -> None:
     found = (await client.modern("tools/call", {"name": "numbers", **params})).result
     assert found["structuredContent"] == [1, 2, 3]

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from gateway.errors import MalformedHttp
 from gateway.web.public import Origins
+from tests.each import each
 from tests.protocol.sites import PUBLIC, TOKENS, Several, several
 from tests.protocol.talk import Client, exchange, legacy_headers, modern_headers, modern_request, request, status_of
 from tests.protocol.watched import Watched
@@ -63,7 +64,7 @@ async def test_no_service_has_the_tools_of_another(it: Several) -> None:
     assert it.crm.backend.calls("add") == it.shop.backend.calls("add") == 0
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "/",
@@ -88,7 +89,7 @@ async def test_a_path_below_no_mount_is_404(it: Several, path: str) -> None:
         assert await refused(it.root, verb, path) == (404, "not_found", "Not found")
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/nope/mcp", "/crmx/mcp"])
+@each("path", ["/mcp", "/nope/mcp", "/crmx/mcp"])
 async def test_who_looks_for_mcp_below_no_mount_is_told_in_its_own_form(it: Several, path: str) -> None:
     for verb in ("GET", "POST", "DELETE"):
         answer = await it.root.send(verb, path)
@@ -105,7 +106,7 @@ async def test_a_slash_too_many_is_told_where_the_mounts_endpoint_is(it: Several
 # --- the form of errors, and of what is listed ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("verb", "path", "status", "members"),
     [
         ("PUT", "/mcp", 405, {"jsonrpc"}),

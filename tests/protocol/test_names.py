@@ -7,7 +7,7 @@ calls may use any of them everywhere.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from aiohttp import ClientSession
 from tests.each import each
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
-from tests.protocol.conftest import Start, settings
+from tests.protocol.conftest import Connect, Start, settings
 from tests.protocol.talk import LEGACY, MODERN, Answer, Client, legacy_headers, modern_headers, modern_request, request
 
 ERAS = (MODERN, *LEGACY)
@@ -30,8 +30,6 @@ CUT = f"{LONG.replace('.', '_')[:55]}_{hashlib.sha256(LONG.encode()).hexdigest()
 BY_MCP_NAME = {"node.list": "node_list", "a_b": "a_b", COLLIDING: COLLIDING, LONG: CUT}
 LLM_NAMES = [BY_MCP_NAME[name] for name in MCP_NAMES]
 ON = "catalog.search=true"
-
-Connect = Callable[..., Awaitable[Client]]
 
 
 @pytest.fixture
@@ -71,38 +69,40 @@ async def names_of(client: Client, surface: str, query: str = "") -> list[str]:
             return names
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_models_are_shown_names_that_llm_apis_take_and_rest_shows_mcps(connect: Connect, surface: str) -> None:
-    client = await connect()
+@each("surface", SURFACES)
+async def test_models_are_shown_names_that_llm_apis_take_and_rest_shows_mcps(
+    connect_once: Connect, surface: str
+) -> None:
+    client = await connect_once()
     assert await names_of(client, surface) == (MCP_NAMES if surface == "rest" else LLM_NAMES)
 
 
-@pytest.mark.parametrize("configured", ["mcp", "llm"])
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_the_operator_chooses_for_models_alone(connect: Connect, surface: str, configured: str) -> None:
-    client = await connect(f"catalog.names={configured}")
+@each("configured", ["mcp", "llm"])
+@each("surface", SURFACES)
+async def test_the_operator_chooses_for_models_alone(connect_once: Connect, surface: str, configured: str) -> None:
+    client = await connect_once(f"catalog.names={configured}")
     assert await names_of(client, surface) == (LLM_NAMES if configured == "llm" and surface != "rest" else MCP_NAMES)
 
 
-@pytest.mark.parametrize("configured", ["mcp", "llm"])
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_a_client_chooses_the_names_it_is_shown(connect: Connect, surface: str, configured: str) -> None:
-    client = await connect(f"catalog.names={configured}")
+@each("configured", ["mcp", "llm"])
+@each("surface", SURFACES)
+async def test_a_client_chooses_the_names_it_is_shown(connect_once: Connect, surface: str, configured: str) -> None:
+    client = await connect_once(f"catalog.names={configured}")
     before = await names_of(client, surface)
     assert await names_of(client, surface, "?names=llm") == LLM_NAMES
     assert await names_of(client, surface, "?names=mcp") == MCP_NAMES
     assert await names_of(client, surface) == before, "one client's choice is not the next one's"
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_no_tool_is_lost_between_pages_under_chosen_names(connect: Connect, surface: str) -> None:
-    client = await connect("catalog.page_size=1")
+@each("surface", SURFACES)
+async def test_no_tool_is_lost_between_pages_under_chosen_names(connect_once: Connect, surface: str) -> None:
+    client = await connect_once("catalog.page_size=1")
     assert await names_of(client, surface, "?names=llm") == LLM_NAMES
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_a_cursor_goes_on_under_the_other_names(connect: Connect, surface: str) -> None:
-    client = await connect("catalog.page_size=2")
+@each("surface", SURFACES)
+async def test_a_cursor_goes_on_under_the_other_names(connect_once: Connect, surface: str) -> None:
+    client = await connect_once("catalog.page_size=2")
     first = await page(client, surface)
     second = await page(client, surface, "?names=llm", first["nextCursor"])
     assert [tool["name"] for tool in second["tools"]] == LLM_NAMES[2:]
@@ -133,14 +133,14 @@ async def call(client: Client, surface: str, query: str, name: str) -> Any:
     return result["content"][0]["text"]
 
 
-@pytest.mark.parametrize("configured", ["mcp", "llm"])
-@pytest.mark.parametrize(("name", "method"), CALLS)
-@pytest.mark.parametrize("query", ["", "?names=llm", "?names=mcp"])
-@pytest.mark.parametrize("surface", [MODERN, LEGACY[0], "rest", "tool", "jsonrpc"])
+@each("configured", ["mcp", "llm"])
+@each(("name", "method"), CALLS)
+@each("query", ["", "?names=llm", "?names=mcp"])
+@each("surface", [MODERN, LEGACY[0], "rest", "tool", "jsonrpc"])
 async def test_a_call_may_use_any_name_whatever_is_shown(
-    connect: Connect, surface: str, query: str, name: str, method: str, configured: str
+    connect_once: Connect, surface: str, query: str, name: str, method: str, configured: str
 ) -> None:
-    client = await connect(f"catalog.names={configured}")
+    client = await connect_once(f"catalog.names={configured}")
     assert await call(client, surface, query, name) == f"this is {method}"
 
 
@@ -152,12 +152,12 @@ SEARCHES = [
 ]
 
 
-@pytest.mark.parametrize(("configured", "query", "shown"), SEARCHES)
-@pytest.mark.parametrize("surface", [MODERN, LEGACY[0], "rest", "tool", "jsonrpc"])
+@each(("configured", "query", "shown"), SEARCHES)
+@each("surface", [MODERN, LEGACY[0], "rest", "tool", "jsonrpc"])
 async def test_tool_search_shows_the_names_that_the_operator_or_the_client_chose(
-    connect: Connect, surface: str, configured: str, query: str, shown: str
+    connect_once: Connect, surface: str, configured: str, query: str, shown: str
 ) -> None:
-    client = await connect(ON, f"catalog.names={configured}")
+    client = await connect_once(ON, f"catalog.names={configured}")
     wanted = {"query": "node list"}
     if surface == "rest":
         answer = (await client.post(f"/mcp/tools/invoke{query}", {"name": "search_tools", "arguments": wanted})).json
@@ -190,7 +190,7 @@ async def test_the_name_in_the_header_must_be_the_one_in_the_body(client: Client
 
 
 @each("query", ["?names=openai", "?names=", "?names=LLM", "?names=llm&names=mcp", "?names=llm%00"])
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_other_names_are_refused_clearly(client: Client, surface: str, query: str) -> None:
     said = 'The parameter "names" must be mcp or llm, and be given once'
     if surface == "rest":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,11 +26,11 @@ from tests.kustomize import render
 from tests.nginx import Nginx, connections_to
 from tests.protocol import smuggled
 from tests.protocol.bounds import listen
+from tests.protocol.conftest import Start
 from tests.protocol.talk import Client, exchange, modern_headers, modern_request, status_of
 from tests.protocol.watched import Watched
 from tests.unit.test_deploy import BASE
 
-Start = Callable[..., Awaitable[Server]]
 STREAMED = {"name": "add", "arguments": {"a": 2, "b": 3}, "_meta": {"progressToken": "p"}}
 HEAD = (
     b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -99,7 +99,7 @@ async def proxied(gateway: Server, request: pytest.FixtureRequest) -> AsyncItera
         yield front
 
 
-@each("sent", smuggled.EVERY.values(), ids=smuggled.EVERY)
+@each("sent", smuggled.EVERY)
 async def test_nothing_is_smuggled_through(proxied: Front, backend: ScriptedBackend, sent: bytes) -> None:
     """H01 to H04: whatever nginx makes of it, the service is asked as often as the client is answered, and the next
     client on the connection that nginx keeps gets its own answer."""

@@ -63,7 +63,7 @@ async def sent(gateway: Front, backend: ScriptedBackend, surface: Surface, argum
     return backend.requests[-1].json["params"]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 @each(
     ("arguments", "expected"),
     [
@@ -99,7 +99,7 @@ async def test_json_rpc_passes_what_came(tmp_path: Path) -> None:
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_service_that_misses_what_was_null_is_told_so_to_the_caller(tmp_path: Path, surface: Surface) -> None:
     dialect, file = listing(tmp_path)
     written = tmp_path / "methods.json"
@@ -114,7 +114,7 @@ async def test_a_service_that_misses_what_was_null_is_told_so_to_the_caller(tmp_
         assert large.message == "Invalid params; limit: null was left out; it takes integer"
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_null_of_which_only_a_part_of_the_schema_knows_does_not_break_the_error(
     tmp_path: Path, surface: Surface
 ) -> None:

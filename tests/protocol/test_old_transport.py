@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from tests.authorization.stand import stand
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, SESSION, Client, legacy_headers
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("both_servers")
 LISTENER: Final = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
 
 
-@pytest.mark.parametrize("headers", [LISTENER, {}, {"Accept": "text/html"}], ids=["old client", "bare", "browser"])
+@each("headers", {"old client": LISTENER, "bare": {}, "browser": {"Accept": "text/html"}})
 async def test_a_get_that_names_neither_session_nor_revision_is_405(
     client: Client, backend: ScriptedBackend, headers: Mapping[str, str]
 ) -> None:
@@ -31,7 +32,7 @@ async def test_a_get_that_names_neither_session_nor_revision_is_405(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_a_stream_is_not_resumed(client: Client, version: str) -> None:
     session = await client.initialize(version)
     headers = LISTENER | legacy_headers(version, session) | {"Last-Event-ID": "7"}
@@ -40,7 +41,7 @@ async def test_a_stream_is_not_resumed(client: Client, version: str) -> None:
     assert "resume" in answer.error["message"]
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_no_event_has_an_id_and_the_first_is_none(client: Client, version: str) -> None:
     """An event with an id and no data would promise that a client may come back with that id."""
     session = await client.initialize(version)
@@ -50,7 +51,7 @@ async def test_no_event_has_an_id_and_the_first_is_none(client: Client, version:
     assert (answer.status, first) == (200, b":\n\n")
 
 
-@pytest.mark.parametrize("named", ["revision", "session"])
+@each("named", ["revision", "session"])
 async def test_either_name_opens_the_stream(client: Client, backend: ScriptedBackend, named: str) -> None:
     """It asks the service nothing."""
     session = await client.initialize()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,11 +10,11 @@ import pytest
 from gateway.process.server import Server
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import Answer, Client, exchange, modern_headers, modern_request, request, status_of
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}
 APP = "https://app.example.com"
@@ -90,7 +89,7 @@ async def test_an_absolute_target_is_a_host_too(gateway: Server, backend: Script
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     "origin",
     [
         "https://evil.example.com",
@@ -114,9 +113,11 @@ async def test_an_absolute_target_is_a_host_too(gateway: Server, backend: Script
         "http://[::1",
     ],
 )
-async def test_an_origin_that_is_not_allowed_is_403(connect: Connect, backend: ScriptedBackend, origin: str) -> None:
+async def test_an_origin_that_is_not_allowed_is_403(
+    connect_once: Connect, backend: ScriptedBackend, origin: str
+) -> None:
     """H07; streamable-http "Security Warning": present and invalid MUST be 403. The error has no id."""
-    client = await connect(f"server.allowed_origins=[{APP}]")
+    client = await connect_once(f"server.allowed_origins=[{APP}]")
     for answer in (
         await call(client, Origin=origin),
         await client.mcp(request("tools/call", ADD), {"Origin": origin}),
@@ -131,7 +132,7 @@ async def test_an_origin_that_is_not_allowed_is_403(connect: Connect, backend: S
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
+@each("name", ["127.0.0.1", "localhost", "[::1]"])
 async def test_our_own_origin_may_call(client: Client, name: str) -> None:
     """Host and Origin are equal to the URL's own host and port. It needs no CORS headers."""
     own = f"{name}:{client.port}"
@@ -141,8 +142,8 @@ async def test_our_own_origin_may_call(client: Client, name: str) -> None:
     assert "Access-Control-Allow-Origin" not in answer.headers
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
-@pytest.mark.parametrize("other", ["127.0.0.1", "localhost", "[::1]"])
+@each("name", ["127.0.0.1", "localhost", "[::1]"])
+@each("other", ["127.0.0.1", "localhost", "[::1]"])
 async def test_our_own_port_may_call_by_any_name_of_loopback(client: Client, name: str, other: str) -> None:
     """The default allow-list contains 127.0.0.1:port, localhost:port and [::1]:port."""
     headers = {"Host": f"{name}:{client.port}", "Origin": f"http://{other}:{client.port}"}
@@ -174,12 +175,12 @@ def preflight(origin: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/mcp/tools/list", "/mcp/tools/invoke", "/mcp/tools/add"])
+@each("path", ["/mcp", "/mcp/tools/list", "/mcp/tools/invoke", "/mcp/tools/add"])
 async def test_a_preflight_of_a_configured_origin_is_204_and_stops_here(
-    connect: Connect, backend: ScriptedBackend, path: str
+    connect_once: Connect, backend: ScriptedBackend, path: str
 ) -> None:
     """H09, WHATWG Fetch "CORS-preflight request": the exact origin, and never a wildcard."""
-    client = await connect(f"server.allowed_origins=[{APP}]")
+    client = await connect_once(f"server.allowed_origins=[{APP}]")
     answer = await client.send("OPTIONS", path, headers=preflight(APP))
     assert (answer.status, answer.body) == (204, b"")
     assert answer.headers["Access-Control-Allow-Origin"] == APP
@@ -201,23 +202,23 @@ async def test_headers_that_tools_name_are_allowed_as_a_page_asks_for_them(conne
     assert not {"x-other", "x-mcp-param-no", "mcp-param-", "mcp-param-no"} & allowed
 
 
-ANSWERS: list[Any] = [
-    pytest.param("POST", "/mcp", request("tools/call", ADD), 200, id="a result"),
-    pytest.param("POST", "/mcp", b"{", 400, id="no JSON"),
-    pytest.param("PUT", "/mcp", None, 405, id="another verb"),
-    pytest.param("POST", "/mcp/tools/invoke", ADD, 200, id="a result of REST"),
-    pytest.param("POST", "/mcp/tools/invoke", {"name": "nope"}, 404, id="an error of REST"),
-    pytest.param("GET", "/mcp/tools/list?cursor=forged", None, 400, id="a refused cursor"),
-    pytest.param("GET", "/nope", None, 404, id="an unknown path"),
-]
+ANSWERS: dict[str, Any] = {
+    "a result": ("POST", "/mcp", request("tools/call", ADD), 200),
+    "no JSON": ("POST", "/mcp", b"{", 400),
+    "another verb": ("PUT", "/mcp", None, 405),
+    "a result of REST": ("POST", "/mcp/tools/invoke", ADD, 200),
+    "an error of REST": ("POST", "/mcp/tools/invoke", {"name": "nope"}, 404),
+    "a refused cursor": ("GET", "/mcp/tools/list?cursor=forged", None, 400),
+    "an unknown path": ("GET", "/nope", None, 404),
+}
 
 
-@pytest.mark.parametrize(("verb", "path", "body", "status"), ANSWERS)
+@each(("verb", "path", "body", "status"), ANSWERS)
 async def test_a_configured_origin_can_read_every_answer(
-    connect: Connect, verb: str, path: str, body: Any, status: int
+    connect_once: Connect, verb: str, path: str, body: Any, status: int
 ) -> None:
     """WHATWG Fetch "CORS check": errors included, or the page could not tell them apart."""
-    client = await connect(f"server.allowed_origins=[{APP}]")
+    client = await connect_once(f"server.allowed_origins=[{APP}]")
     raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     answer = await client.send(verb, path, raw, {"Origin": APP, "Content-Type": "application/json"})
     assert answer.status == status

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from gateway.signing import SigningKeys, read_secrets
 from tests.each import each
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
-from tests.protocol.conftest import Start, settings
+from tests.protocol.conftest import Connect, Start, settings
 from tests.protocol.talk import LEGACY, MODERN, Answer, Client
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -34,8 +34,6 @@ SURFACES = (*ERAS, "rest")
 NAMES = ["alpha", "alpha-beta", "alpha_beta", "beta", "delta", "epsilon", "zeta"]
 PAGES_OF_TWO = ("catalog.page_size=2",)
 TIGHT = (*PAGES_OF_TWO, "limits.discovery=2/hour")
-
-Connect = Callable[..., Awaitable[Client]]
 
 
 @pytest.fixture
@@ -67,17 +65,17 @@ async def rest_of(client: Client, surface: str, cursor: str | None) -> list[list
     return pages
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_no_tool_is_lost_and_none_is_repeated(connect: Connect, surface: str) -> None:
-    client = await connect(*PAGES_OF_TWO)
+@each("surface", SURFACES)
+async def test_no_tool_is_lost_and_none_is_repeated(connect_once: Connect, surface: str) -> None:
+    client = await connect_once(*PAGES_OF_TWO)
     first, cursor = await read(client, surface)
     assert [first, *await rest_of(client, surface, cursor)] == [NAMES[0:2], NAMES[2:4], NAMES[4:6], NAMES[6:]]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize("size", [7, 8])
-async def test_a_list_that_fits_has_no_next_page(connect: Connect, surface: str, size: int) -> None:
-    client = await connect(f"catalog.page_size={size}")
+@each("surface", SURFACES)
+@each("size", [7, 8])
+async def test_a_list_that_fits_has_no_next_page(connect_once: Connect, surface: str, size: int) -> None:
+    client = await connect_once(f"catalog.page_size={size}")
     assert await read(client, surface) == (NAMES, None)
 
 
@@ -99,15 +97,15 @@ async def test_every_page_may_be_kept_by_the_same(connect: Connect) -> None:
     assert second["ttlMs"] <= first["ttlMs"]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize(
+@each("surface", SURFACES)
+@each(
     ("gone", "expected"),
-    [
-        pytest.param("alpha", NAMES[2:], id="one before"),
-        pytest.param("alpha-beta", NAMES[2:], id="the very one it names"),
-        pytest.param("alpha_beta", NAMES[3:], id="the next one"),
-        pytest.param("zeta", NAMES[2:6], id="the last one"),
-    ],
+    {
+        "one before": ("alpha", NAMES[2:]),
+        "the very one it names": ("alpha-beta", NAMES[2:]),
+        "the next one": ("alpha_beta", NAMES[3:]),
+        "the last one": ("zeta", NAMES[2:6]),
+    },
 )
 async def test_a_cursor_goes_on_in_a_catalog_that_changed_meanwhile(
     start: Start, session: ClientSession, backend: ScriptedBackend, surface: str, gone: str, expected: list[str]
@@ -120,7 +118,7 @@ async def test_a_cursor_goes_on_in_a_catalog_that_changed_meanwhile(
     assert list(chain(*await rest_of(client, surface, cursor))) == expected
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_new_tool_appears_on_the_page_it_belongs_to(
     start: Start, session: ClientSession, backend: ScriptedBackend, surface: str
 ) -> None:
@@ -140,10 +138,10 @@ def forged(genuine: str) -> list[Any]:
     return ["", "alpha", "2", tampered, unsigned, resigned, genuine[:-1], genuine + "A", genuine + "=", genuine * 2]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_a_forged_or_tampered_cursor_is_refused(connect: Connect, surface: str) -> None:
+@each("surface", SURFACES)
+async def test_a_forged_or_tampered_cursor_is_refused(connect_once: Connect, surface: str) -> None:
     """R19."""
-    client = await connect(*PAGES_OF_TWO)
+    client = await connect_once(*PAGES_OF_TWO)
     _, genuine = await read(client, surface)
     assert genuine is not None
     for cursor in forged(genuine):
@@ -153,20 +151,20 @@ async def test_a_forged_or_tampered_cursor_is_refused(connect: Connect, surface:
     assert (await read(client, surface, genuine))[0] == NAMES[2:4]
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 @each("cursor", [5, True, [], {}, 1.5, "größe", "\u0000", "x" * 10_000])
 async def test_a_cursor_that_cannot_be_one_is_refused(client: Client, era: str, cursor: Any) -> None:
     assert (await client.speak(era, "tools/list", {"cursor": cursor})).fault == (200, -32602)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_cursor_is_refused_by_a_gateway_with_another_secret(connect: Connect, surface: str) -> None:
     one, other = await connect(*PAGES_OF_TWO), await connect(*PAGES_OF_TWO)
     _, cursor = await read(one, surface)
     assert (await page(other, surface, cursor)).error["code"] in (-32602, "invalid_cursor")
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_cursor_is_good_on_every_gateway_with_the_same_secret(
     connect: Connect, tmp_path: Path, surface: str
 ) -> None:
@@ -182,7 +180,7 @@ async def test_a_cursor_is_good_on_every_gateway_with_the_same_secret(
     assert (await page(one, surface, newer)).error["code"] in (-32602, "invalid_cursor")
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_cursor_is_good_for_ten_minutes(
     connect: Connect, backend: ScriptedBackend, tmp_path: Path, surface: str
 ) -> None:
@@ -201,7 +199,7 @@ async def test_a_cursor_is_good_for_ten_minutes(
     assert "list again" in answer.error["message"]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_of_cursors_ten_times_as_many_can_be_followed_as_listings_begun(connect: Connect, surface: str) -> None:
     """429 with Retry-After whatever the era, since it refuses the exchange."""
     client = await connect(*TIGHT)

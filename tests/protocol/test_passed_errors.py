@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import Body, error
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import LEGACY, MODERN, Answer, Client, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 ROUTES: Final = ("/jsonrpc", "/mcp/tools/fail")
 PASSED: Final = "backend.errors=passed"
 
-on_both = pytest.mark.parametrize("route", ROUTES)
+on_both = each("route", ROUTES)
 
 
 async def fail(client: Client, route: str) -> Answer:
@@ -27,10 +27,10 @@ async def fail(client: Client, route: str) -> Answer:
 
 @on_both
 async def test_the_services_own_code_message_and_data_are_passed_on(
-    connect: Connect, backend: ScriptedBackend, route: str
+    connect_once: Connect, backend: ScriptedBackend, route: str
 ) -> None:
     backend.on("fail", error(-32001, "The disk is full", {"free": 0, "disks": ["a", {"size": 1.5}], "ok": None}))
-    answer = await fail(await connect(PASSED), route)
+    answer = await fail(await connect_once(PASSED), route)
     assert answer.json == {
         "jsonrpc": "2.0",
         "id": 9,
@@ -44,15 +44,15 @@ async def test_the_services_own_code_message_and_data_are_passed_on(
 
 @on_both
 async def test_without_being_asked_the_gateway_passes_no_code(
-    connect: Connect, backend: ScriptedBackend, route: str
+    connect_once: Connect, backend: ScriptedBackend, route: str
 ) -> None:
     backend.on("fail", error(-32001, "The disk is full", {"free": 7}))
-    shown = (await fail(await connect(), route)).error
+    shown = (await fail(await connect_once(), route)).error
     assert (shown["code"], "data" in shown) == (-32603, False)
 
 
 @on_both
-async def test_what_is_passed_on_is_cleaned(connect: Connect, backend: ScriptedBackend, route: str) -> None:
+async def test_what_is_passed_on_is_cleaned(connect_once: Connect, backend: ScriptedBackend, route: str) -> None:
     data = {
         "hint": f"ask {backend.url} with Bearer abcdef123456",
         "trace": ["at Some.Class(file.py:1)"],
@@ -60,7 +60,7 @@ async def test_what_is_passed_on_is_cleaned(connect: Connect, backend: ScriptedB
         "deep": [{"file": "/var/www/secret.php", "note": "in /var/www/secret.php"}],
     }
     backend.on("fail", error(7, f"no: {backend.url}", data))
-    answer = await fail(await connect(PASSED), route)
+    answer = await fail(await connect_once(PASSED), route)
     assert answer.error["code"] == 7
     assert answer.error["message"] == "no: [url]"
     assert answer.error["data"] == {
@@ -71,33 +71,33 @@ async def test_what_is_passed_on_is_cleaned(connect: Connect, backend: ScriptedB
 
 
 @on_both
-@pytest.mark.parametrize("data", ["x" * 100_000, ["y" * 60] * 100, {str(number): "z" * 30 for number in range(1000)}])
-async def test_large_data_are_cut(connect: Connect, backend: ScriptedBackend, route: str, data: Any) -> None:
+@each("data", ["x" * 100_000, ["y" * 60] * 100, {str(number): "z" * 30 for number in range(1000)}])
+async def test_large_data_are_cut(connect_once: Connect, backend: ScriptedBackend, route: str, data: Any) -> None:
     backend.on("fail", error(7, "m" * 100_000, data))
-    shown = (await fail(await connect(PASSED), route)).error
+    shown = (await fail(await connect_once(PASSED), route)).error
     assert len(shown["message"].encode()) <= 2048
     assert isinstance(shown["data"], str) or data == ["y" * 60] * 100
     assert len(str(shown["data"]).encode()) <= 2048
 
 
 @on_both
-@pytest.mark.parametrize("code", [b'"E1"', b"null", b"1.5", b"true"])
+@each("code", [b'"E1"', b"null", b"1.5", b"true"])
 async def test_a_code_that_is_no_integer_is_ours(
-    connect: Connect, backend: ScriptedBackend, route: str, code: bytes
+    connect_once: Connect, backend: ScriptedBackend, route: str, code: bytes
 ) -> None:
     backend.on("fail", Body(b'{"jsonrpc":"2.0","id":@ID@,"error":{"code":%b,"message":"no","data":[1]}}' % code))
-    shown = (await fail(await connect(PASSED), route)).error
+    shown = (await fail(await connect_once(PASSED), route)).error
     assert shown == {"code": -32603, "message": "no: [1]"}
 
 
 @on_both
-async def test_an_error_without_words_gets_some(connect: Connect, backend: ScriptedBackend, route: str) -> None:
+async def test_an_error_without_words_gets_some(connect_once: Connect, backend: ScriptedBackend, route: str) -> None:
     backend.on("fail", Body(b'{"jsonrpc":"2.0","id":@ID@,"error":{"code":5}}'))
-    shown = (await fail(await connect(PASSED), route)).error
+    shown = (await fail(await connect_once(PASSED), route)).error
     assert shown == {"code": 5, "message": "The backend reported an error"}
 
 
-@pytest.mark.parametrize("code", [-32602, -32600, -32700])
+@each("code", [-32602, -32600, -32700])
 async def test_a_refusal_of_the_params_keeps_its_code(connect: Connect, backend: ScriptedBackend, code: int) -> None:
     backend.on("add", error(code, "Invalid params"))
     answer = await (await connect(PASSED)).post("/jsonrpc", request("add", {"a": 2, "b": 3}))
@@ -110,13 +110,13 @@ async def test_a_denial_has_the_services_code_and_our_status(connect: Connect, b
     assert (answer.status, answer.error) == (403, {"code": -32600, "message": "No", "data": "Access Denied"})
 
 
-@pytest.mark.parametrize("era", [MODERN, LEGACY[0]])
+@each("era", [MODERN, LEGACY[0]])
 async def test_no_code_of_the_service_ever_reaches_mcp_or_rest(
-    connect: Connect, backend: ScriptedBackend, era: str
+    connect_once: Connect, backend: ScriptedBackend, era: str
 ) -> None:
     """MCP reserves the range that most services use (2026-07-28, basic/index "Error codes")."""
     backend.on("fail", error(-32042, "no", {"why": "so"}))
-    client = await connect(PASSED)
+    client = await connect_once(PASSED)
     answer = await client.speak(era, "tools/call", {"name": "fail", "arguments": {}})
     assert answer.result["isError"] is True
     rest = await client.post("/mcp/tools/invoke", {"name": "fail"})

@@ -26,7 +26,7 @@ async def post(client: Client, target: str | bytes, body: bytes) -> tuple[int, d
     return status, json.loads(payload)
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "//mcp",
@@ -100,7 +100,7 @@ async def test_a_tool_path_that_names_no_tool_is_404(client: Client, backend: Sc
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("target", [b"/mcp/tools/\xff", b"/mcp/tools/\xed\xa0\x80", b"/mcp/tools/gr\xc3\xb6\xc3\x9fe"])
+@each("target", [b"/mcp/tools/\xff", b"/mcp/tools/\xed\xa0\x80", b"/mcp/tools/gr\xc3\xb6\xc3\x9fe"])
 async def test_raw_bytes_in_a_path_are_no_tool(client: Client, backend: ScriptedBackend, target: bytes) -> None:
     """RFC 9112 §3.2 has ASCII there; what comes anyway is refused and not a reason to break."""
     head = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -125,7 +125,7 @@ async def test_an_escaped_letter_is_the_same_path(client: Client) -> None:
 
 
 @each("verb", ["PUT", "PATCH", "TRACE", "OPTIONS"])
-@pytest.mark.parametrize(
+@each(
     ("path", "allowed"),
     [
         ("/mcp", {"DELETE", "GET", "POST"}),
@@ -151,7 +151,7 @@ async def test_nothing_under_tools_can_be_deleted(client: Client, backend: Scrip
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("segment", ["list", "describe"])
+@each("segment", ["list", "describe"])
 async def test_a_segment_of_our_own_is_no_tool_to_post_to(client: Client, segment: str) -> None:
     """RFC 9110 §15.5.6: the path is there, and for another verb."""
     answer = await client.post(f"/mcp/tools/{segment}", json.loads(ADD))
@@ -169,7 +169,7 @@ async def test_a_method_override_is_not_heard(client: Client, backend: ScriptedB
     assert [sent.verb for sent in backend.requests] == ["POST"]
 
 
-@pytest.mark.parametrize("verb", ["GET", "POST", "DELETE"])
+@each("verb", ["GET", "POST", "DELETE"])
 async def test_a_slash_too_many_is_told_where_the_endpoint_is(client: Client, verb: str) -> None:
     answer = await client.send(verb, "/mcp/")
     assert answer.fault == (404, "not_found")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-import pytest
-
+from tests.each import each
 from tests.fault.behaviours import error
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.streams import Mark, Stream
 from tests.protocol.talk import (
     CAPABILITIES,
@@ -24,12 +24,10 @@ from tests.protocol.talk import (
 )
 from tests.protocol.watched import Watched
 
-Connect = Callable[..., Awaitable[Client]]
-
 ERAS = (MODERN, *LEGACY)
 ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}
 BEAT = "mcp.heartbeat=50ms"
-every_era = pytest.mark.parametrize("era", ERAS)
+every_era = each("era", ERAS)
 
 
 def called(era: str, token: Any, params: Mapping[str, Any] = ADD, id: Any = 1) -> tuple[dict[str, Any], dict[str, str]]:
@@ -58,13 +56,13 @@ def told(token: Any, tool: str, beat: int) -> dict[str, Any]:
     return {"progressToken": token, "progress": beat, "message": message}
 
 
-@pytest.mark.parametrize("token", ["p-7", "", "7", 7, 0, -1, 2**53])
+@each("token", ["p-7", "", "7", 7, 0, -1, 2**53])
 @every_era
 async def test_progress_grows_from_zero_under_the_token_until_the_response_ends_the_stream(
-    connect: Connect, backend: ScriptedBackend, era: str, token: Any
+    connect_once: Connect, backend: ScriptedBackend, era: str, token: Any
 ) -> None:
     """The token goes back with its type; values MUST grow; nothing comes after the response."""
-    client = await connect(BEAT)
+    client = await connect_once(BEAT)
     watched = Watched()
     backend.on("add", watched)
     body, headers = called(era, token, id="mine")
@@ -122,7 +120,7 @@ async def test_without_a_token_the_answer_is_json(client: Client, era: str) -> N
     assert answer.result["isError"] is False
 
 
-@pytest.mark.parametrize("accept", ["application/json", "*/*", "application/json, text/html"])
+@each("accept", ["application/json", "*/*", "application/json, text/html"])
 @every_era
 async def test_who_does_not_accept_a_stream_gets_json_in_spite_of_the_token(
     client: Client, era: str, accept: str
@@ -132,14 +130,14 @@ async def test_who_does_not_accept_a_stream_gets_json_in_spite_of_the_token(
     assert answer.result["isError"] is False
 
 
-@pytest.mark.parametrize("token", [None, True, False, 1.5, 7.0, [], ["p"], {}, {"p": 1}])
+@each("token", [None, True, False, 1.5, 7.0, [], ["p"], {}, {"p": 1}])
 @every_era
 async def test_a_token_that_is_none_is_ignored(client: Client, era: str, token: Any) -> None:
     """schema.ts ``ProgressToken``: a string or an integer."""
     assert (await call(client, era, token)).result["isError"] is False
 
 
-@pytest.mark.parametrize("method", ["tools/list", "ping"])
+@each("method", ["tools/list", "ping"])
 async def test_what_takes_no_time_has_no_progress(client: Client, method: str) -> None:
     answer = await client.legacy(method, {"_meta": {"progressToken": "p"}})
     assert answer.headers["Content-Type"].startswith("application/json")

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 from aiohttp import ClientSession
 
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -145,7 +146,7 @@ SURFACES: Final[Mapping[str, Callable[[Client], AsyncIterator[Named]]]] = {
 }
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", [*SURFACES])
 async def test_answers_are_the_recorded_ones(client: Client, surface: str) -> None:
     prefix = f"{surface}: "
     expected = {name: body for name, body in recorded().items() if name.startswith(prefix)}

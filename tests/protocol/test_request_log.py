@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import pytest
@@ -18,12 +17,12 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
 from tests.protocol.catalog import METHODS
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import CLIENT, LEGACY, MODERN, Client, exchange, legacy_headers, modern_headers, modern_request
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 FIELDS: Final = (
     "request_id", "trace_id", "http", "path", "status", "service", "era", "method", "tool", "client", "issuer",
@@ -149,7 +148,7 @@ async def test_a_stream_has_the_id_too_and_its_line_the_outcome_of_its_call(
     assert (line["tool"], line["outcome"]) == ("add", "execution_error")
 
 
-@pytest.mark.parametrize("era", [MODERN, LEGACY[0]])
+@each("era", [MODERN, LEGACY[0]])
 async def test_an_era_names_itself_and_an_older_client_is_known_by_its_session(client: Client, era: str) -> None:
     headers = modern_headers("tools/list")
     if era != MODERN:
@@ -165,7 +164,7 @@ async def test_an_era_names_itself_and_an_older_client_is_known_by_its_session(c
     )
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_failure_shows_on_each_surface(surface: Surface) -> None:
     """An HTTP status of 200 says nothing of the call."""
     async with ScriptedBackend((*METHODS, Rpc("show"))) as backend:
@@ -178,7 +177,7 @@ async def test_a_failure_shows_on_each_surface(surface: Surface) -> None:
     assert outcomes == ["ok", "execution_error", "invalid_arguments", "tool_error"]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_only_a_result_that_is_content_of_mcp_can_say_that_the_call_failed(surface: Surface) -> None:
     """Elsewhere isError is a member like any other."""
     knobs = "catalog.tools={show: {mcp: [blocks]}, ask: {mcp: [input_required]}}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,12 +13,11 @@ from tests.each import each
 from tests.fault.behaviours import Body, error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import NAMES
-from tests.protocol.conftest import Start
+from tests.protocol.conftest import Connect, Start
 from tests.protocol.talk import Client
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 LIST, DESCRIBE, INVOKE = "/mcp/tools/list", "/mcp/tools/describe", "/mcp/tools/invoke"
 ADD = {
@@ -84,7 +83,7 @@ async def test_overrides_and_the_backends_method_are_shown(connect: Connect) -> 
 OWN = {"category": "content", "auth": {"level": "none", "description": "Any\u200bbody"}, "readOnlyHint": True}
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "shown"),
     [
         ((), {"category": "content"}),
@@ -130,27 +129,27 @@ async def test_invoke_gives_the_bare_result(client: Client, name: str, arguments
     assert (answer.status, answer.body) == (200, expected)
 
 
-@pytest.mark.parametrize("members", [{}, {"arguments": None}, {"arguments": []}])
+@each("members", [{}, {"arguments": None}, {"arguments": []}])
 async def test_invoke_takes_no_arguments_as_none_and_as_php_writes_them(client: Client, members: Any) -> None:
     assert (await client.post(INVOKE, {"name": "numbers", **members})).json == {"result": [1, 2, 3]}
 
 
 @each(
     ("body", "status", "code"),
-    [
-        pytest.param(b"{", 400, "invalid_json", id="no JSON"),
-        pytest.param([], 400, "invalid_request", id="a list"),
-        pytest.param("add", 400, "invalid_request", id="a string"),
-        pytest.param({}, 400, "missing_parameter", id="no name"),
-        pytest.param({"name": ""}, 400, "missing_parameter", id="empty name"),
-        pytest.param({"name": 5}, 400, "missing_parameter", id="name is a number"),
-        pytest.param({"name": "nope"}, 404, "tool_not_found", id="unknown tool"),
-        pytest.param({"name": "add\r\nX: 1"}, 404, "tool_not_found", id="line break in the name"),
-        pytest.param({"name": "add"}, 400, "invalid_arguments", id="arguments missing"),
-        pytest.param({"name": "add", "arguments": {"a": "x", "b": 1}}, 400, "invalid_arguments", id="wrong type"),
-        pytest.param({"name": "add", "arguments": [2, 3]}, 400, "invalid_arguments", id="arguments are a list"),
-        pytest.param({"name": "add", "arguments": "x"}, 400, "invalid_arguments", id="arguments are a string"),
-    ],
+    {
+        "no JSON": (b"{", 400, "invalid_json"),
+        "a list": ([], 400, "invalid_request"),
+        "a string": ("add", 400, "invalid_request"),
+        "no name": ({}, 400, "missing_parameter"),
+        "empty name": ({"name": ""}, 400, "missing_parameter"),
+        "name is a number": ({"name": 5}, 400, "missing_parameter"),
+        "unknown tool": ({"name": "nope"}, 404, "tool_not_found"),
+        "line break in the name": ({"name": "add\r\nX: 1"}, 404, "tool_not_found"),
+        "arguments missing": ({"name": "add"}, 400, "invalid_arguments"),
+        "wrong type": ({"name": "add", "arguments": {"a": "x", "b": 1}}, 400, "invalid_arguments"),
+        "arguments are a list": ({"name": "add", "arguments": [2, 3]}, 400, "invalid_arguments"),
+        "arguments are a string": ({"name": "add", "arguments": "x"}, 400, "invalid_arguments"),
+    },
 )
 async def test_a_bad_invocation_is_refused_before_the_backend(
     client: Client, backend: ScriptedBackend, body: Any, status: int, code: str
@@ -161,15 +160,15 @@ async def test_a_bad_invocation_is_refused_before_the_backend(
 
 @each(
     ("behaviour", "status", "code"),
-    [
-        pytest.param(error(-32001, "The disk is full"), 500, "execution_error", id="an error"),
-        pytest.param(error(-32600, "No", "Access Denied: x"), 403, "access_denied", id="Drupal's denial"),
-        pytest.param(Body(b"no", 403, "text/html"), 403, "access_denied", id="403"),
-        pytest.param(Body(b"no", 500, "text/html"), 502, "backend_unavailable", id="500"),
-        pytest.param(Body(b"<p>hi</p>", 200, "text/html"), 502, "bad_backend_answer", id="HTML"),
-        pytest.param(Body(b"", 200), 502, "bad_backend_answer", id="nothing"),
-        pytest.param(result({"sum": "five"}), 502, "result_mismatch", id="result breaks its schema"),
-    ],
+    {
+        "an error": (error(-32001, "The disk is full"), 500, "execution_error"),
+        "Drupal's denial": (error(-32600, "No", "Access Denied: x"), 403, "access_denied"),
+        "403": (Body(b"no", 403, "text/html"), 403, "access_denied"),
+        "500": (Body(b"no", 500, "text/html"), 502, "backend_unavailable"),
+        "HTML": (Body(b"<p>hi</p>", 200, "text/html"), 502, "bad_backend_answer"),
+        "nothing": (Body(b"", 200), 502, "bad_backend_answer"),
+        "result breaks its schema": (result({"sum": "five"}), 502, "result_mismatch"),
+    },
 )
 async def test_what_the_backend_did_wrong_is_an_error_of_its_kind(
     client: Client, backend: ScriptedBackend, behaviour: Any, status: int, code: str

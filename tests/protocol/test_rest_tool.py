@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -14,11 +14,11 @@ from tests.fault.behaviours import error
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import Client, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 OWN = ("list", "describe", "invoke")
 READ_ONLY = "catalog.tools.numbers.annotations.readOnlyHint=true"
@@ -62,7 +62,7 @@ async def test_params_that_break_the_schema_are_invalid_params(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("method", ["echo", "tools/call", "rpc.discover", "ADD", "add ", "list"])
+@each("method", ["echo", "tools/call", "rpc.discover", "ADD", "add ", "list"])
 async def test_another_tool_in_the_body_is_refused(client: Client, backend: ScriptedBackend, method: str) -> None:
     """What a proxy in front allows by path is what runs, and nothing else."""
     answer = await client.post("/mcp/tools/add", request(method, {"value": 1}, 9))
@@ -84,13 +84,13 @@ async def test_the_body_may_name_the_tool_or_its_method_and_so_may_the_path(
 
 @each(
     "message",
-    [
-        pytest.param([request("add", [2, 3])], id="batch"),
-        pytest.param({"jsonrpc": "2.0", "id": 1, "result": 5}, id="response"),
-        pytest.param({"id": 1, "method": "add", "params": [2, 3]}, id="no jsonrpc"),
-        pytest.param({"jsonrpc": "2.0", "id": True, "method": "add", "params": [2, 3]}, id="no id"),
-        pytest.param({"name": "add", "arguments": {"a": 2, "b": 3}}, id="the body of invoke"),
-    ],
+    {
+        "batch": [request("add", [2, 3])],
+        "response": {"jsonrpc": "2.0", "id": 1, "result": 5},
+        "no jsonrpc": {"id": 1, "method": "add", "params": [2, 3]},
+        "no id": {"jsonrpc": "2.0", "id": True, "method": "add", "params": [2, 3]},
+        "the body of invoke": {"name": "add", "arguments": {"a": 2, "b": 3}},
+    },
 )
 async def test_what_is_not_one_message_is_not_executed(client: Client, backend: ScriptedBackend, message: Any) -> None:
     assert (await client.post("/mcp/tools/add", message)).fault == (400, -32600)
@@ -124,7 +124,7 @@ async def test_an_id_that_is_falsy_or_huge_is_still_an_id(client: Client, id: An
         assert (await client.post("/mcp/tools/add", message)).json["id"] == id
 
 
-@pytest.mark.parametrize("name", OWN)
+@each("name", OWN)
 async def test_a_tool_with_the_name_of_our_own_segment_is_reached_through_its_suffixed_url(
     connect: Connect, backend: ScriptedBackend, name: str
 ) -> None:
@@ -152,7 +152,7 @@ async def test_get_calls_a_tool_that_the_operator_marks_read_only(connect: Conne
     assert backend.calls("numbers") == 1
 
 
-@pytest.mark.parametrize("mark", [None, "readOnlyHint=false", "idempotentHint=true", "destructiveHint=false"])
+@each("mark", [None, "readOnlyHint=false", "idempotentHint=true", "destructiveHint=false"])
 async def test_get_is_405_for_any_other_tool(connect: Connect, backend: ScriptedBackend, mark: str | None) -> None:
     """Explicit values only: a link or an image must not change anything."""
     client = await connect(*([f"catalog.tools.numbers.annotations.{mark}"] if mark else []))
@@ -162,30 +162,28 @@ async def test_get_is_405_for_any_other_tool(connect: Connect, backend: Scripted
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "fault"),
-    [
-        pytest.param("", (400, "missing_parameter"), id="no query"),
-        pytest.param("?query=", (400, -32700), id="empty"),
-        pytest.param("?query=%ff", (400, -32700), id="not UTF-8"),
-        pytest.param("?query=%EF%BB%BF{}", (400, -32700), id="byte order mark"),
-        pytest.param(query("{"), (400, -32700), id="no JSON"),
-        pytest.param(query([request("numbers")]), (400, -32600), id="batch"),
-        pytest.param(query(request("add", [2, 3])), (400, -32600), id="another tool"),
-        pytest.param(query(request("numbers", [1])), (400, -32602), id="arguments"),
-    ],
+    {
+        "no query": ("", (400, "missing_parameter")),
+        "empty": ("?query=", (400, -32700)),
+        "not UTF-8": ("?query=%ff", (400, -32700)),
+        "byte order mark": ("?query=%EF%BB%BF{}", (400, -32700)),
+        "no JSON": (query("{"), (400, -32700)),
+        "batch": (query([request("numbers")]), (400, -32600)),
+        "another tool": (query(request("add", [2, 3])), (400, -32600)),
+        "arguments": (query(request("numbers", [1])), (400, -32602)),
+    },
 )
 async def test_a_query_is_held_to_the_rules_of_a_body(
-    connect: Connect, backend: ScriptedBackend, asked: str, fault: tuple[int, Any]
+    connect_once: Connect, backend: ScriptedBackend, asked: str, fault: tuple[int, Any]
 ) -> None:
-    client = await connect(READ_ONLY)
+    client = await connect_once(READ_ONLY)
     assert (await client.get("/mcp/tools/numbers" + asked)).fault == fault
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
-    ("site", "status"), [("cross-site", 403), ("same-origin", 200), ("same-site", 200), ("none", 200)]
-)
+@each(("site", "status"), [("cross-site", 403), ("same-origin", 200), ("same-site", 200), ("none", 200)])
 async def test_get_from_another_site_is_403(connect: Connect, backend: ScriptedBackend, site: str, status: int) -> None:
     """A foreign page's image or link has no Origin, but Sec-Fetch-Site tells (W3C Fetch Metadata)."""
     client = await connect(READ_ONLY)

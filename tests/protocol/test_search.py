@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,17 +10,16 @@ from aiohttp import ClientSession
 from structlog.testing import capture_logs
 
 from gateway.config.source import load_settings
-from gateway.process.server import Server
+from tests.each import each
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
+from tests.protocol.conftest import Connect, Start
 from tests.protocol.talk import CAPABILITIES, LEGACY, MODERN, Client, request
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Start = Callable[..., Awaitable[Server]]
-Connect = Callable[..., Awaitable[Client]]
 ON = "catalog.search=true"
 AGE = Rpc("age", {}, {"type": "integer"}, "How old something is", lambda: 3)
 OURS = Rpc("call_tool", {"name": {}}, {}, "A method of the backend's that has one of our names", lambda name: name)
@@ -37,7 +35,7 @@ async def through(gateway: Front, surface: Surface, name: str, arguments: Any = 
     return await gateway.call(surface, "call_tool", inner)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_two_tools_are_listed_that_find_and_call_the_others(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON) as gateway:
         assert set(await gateway.tools(surface)) == {"search_tools", "call_tool"}
@@ -46,7 +44,7 @@ async def test_two_tools_are_listed_that_find_and_call_the_others(surface: Surfa
         assert backend.calls("add") == 1
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_tool_that_is_found_has_the_annotations_that_a_list_has(surface: Surface) -> None:
     marked = "catalog.tools.add.annotations={destructiveHint: true, readOnlyHint: false}"
     async with (
@@ -59,7 +57,7 @@ async def test_a_tool_that_is_found_has_the_annotations_that_a_list_has(surface:
         assert found["annotations"] == (await gateway.tools(surface))["add"]["annotations"]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_arguments_that_are_null_are_none(surface: Surface) -> None:
     async with ScriptedBackend((AGE,)) as backend, front(backend.url, ON) as gateway:
         for name, arguments in (("age", None), ("call_tool", {"name": "age", "arguments": None})):
@@ -67,13 +65,13 @@ async def test_arguments_that_are_null_are_none(surface: Surface) -> None:
             assert called.value == 3
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_direct_calls_by_name_go_on(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON) as gateway:
         assert (await gateway.call(surface, "add", {"a": 2, "b": 3})).value == {"sum": 5}
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_without_the_knob_there_are_no_such_tools(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url) as gateway:
         assert "add" in await gateway.tools(surface)
@@ -85,7 +83,7 @@ SMALL, LARGE = "catalog.search={above: 20000}", "catalog.search={above: 10}"
 OWN = Rpc("search_tools", {"query": {}}, {}, "A method of the backend's with the name of ours", lambda query: query)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_list_is_replaced_where_it_is_larger_than_the_knob_says(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, LARGE) as gateway:
         assert set(await gateway.tools(surface)) == {"search_tools", "call_tool"}
@@ -93,7 +91,7 @@ async def test_a_list_is_replaced_where_it_is_larger_than_the_knob_says(surface:
         assert (await through(gateway, surface, "add", {"a": 2, "b": 3})).value == {"sum": 5}
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_while_a_list_is_small_the_names_of_ours_are_the_services(surface: Surface) -> None:
     async with ScriptedBackend((*METHODS, OWN)) as backend, front(backend.url, SMALL) as gateway:
         assert {"add", "search_tools"} <= set(await gateway.tools(surface))
@@ -102,13 +100,13 @@ async def test_while_a_list_is_small_the_names_of_ours_are_the_services(surface:
             assert (await gateway.call(surface, "call_tool", ADDED)).code == "tool_not_found"
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_misspelled_name_is_told_the_nearest_one(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON) as gateway:
         assert (await through(gateway, surface, "Add", {})).message.endswith(". Did you mean add?")
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_the_nearest_name_is_in_the_style_in_which_search_shows_it(surface: Surface) -> None:
     async with ScriptedBackend([Rpc("sums.total")]) as backend, front(backend.url, ON) as gateway:
         (name,) = await searched(gateway, surface, "total")
@@ -117,7 +115,7 @@ async def test_the_nearest_name_is_in_the_style_in_which_search_shows_it(surface
             assert told.endswith(f". Did you mean {name}?")
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_the_result_is_shown_as_the_found_tools_own(surface: Surface) -> None:
     async with ScriptedBackend((*METHODS, AGE)) as backend, front(backend.url, ON) as gateway:
         direct = await gateway.call(surface, "age", {})
@@ -138,7 +136,7 @@ async def test_the_request_log_and_progress_name_the_found_tool(connect: Connect
     assert [line["tool"] for line in lines if line["event"] == "request"] == ["add"] * 5
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_the_found_tools_schema_decides_on_its_arguments(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON) as gateway:
         for arguments in ({"a": 2}, {"a": "x", "b": 3}, None):
@@ -147,7 +145,7 @@ async def test_the_found_tools_schema_decides_on_its_arguments(surface: Surface)
         assert backend.calls("add") == 0
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_name_that_is_none_is_an_error_that_a_model_can_mend(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON) as gateway:
         called = await through(gateway, surface, "subtract", {})
@@ -176,7 +174,7 @@ CONFIRM = "catalog.tools.add.confirm=true"
 ADDED = {"name": "add", "arguments": {"a": 2, "b": 3}}
 
 
-@pytest.mark.parametrize("surface", ["legacy", "rest"])
+@each("surface", ["legacy", "rest"])
 async def test_a_tool_that_needs_consent_does_not_run_where_nobody_can_be_asked(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON, CONFIRM) as gateway:
         assert "consent" in (await gateway.call(surface, "call_tool", ADDED)).message
@@ -200,7 +198,7 @@ async def test_a_person_is_asked_about_the_found_tool_and_what_it_would_get(
     assert backend.calls("add") == 1
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_hidden_methods_are_neither_found_nor_called(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON, 'catalog.exclude=["add"]') as gateway:
         assert await searched(gateway, surface, "add two numbers") == []
@@ -208,14 +206,14 @@ async def test_hidden_methods_are_neither_found_nor_called(surface: Surface) -> 
         assert backend.calls("add") == 0
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_method_with_one_of_our_names_is_reached_through_ours(surface: Surface) -> None:
     async with ScriptedBackend((OURS,)) as backend, front(backend.url, ON) as gateway:
         assert (await through(gateway, surface, "call_tool", {"name": "x"})).value == "x"
         assert backend.calls("call_tool") == 1
 
 
-@pytest.mark.parametrize("limit", [1, 2, 2.0])
+@each("limit", [1, 2, 2.0])
 async def test_the_limit_bounds_the_matches(limit: float) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON) as gateway:
         called = await gateway.call("modern", "search_tools", {"query": "add give fail take", "limit": limit})
@@ -233,7 +231,7 @@ async def test_the_tools_have_routes_of_their_own(connect: Connect) -> None:
     assert answer.json["result"] == {"sum": 5}
 
 
-@pytest.mark.parametrize("knob", [ON, LARGE])
+@each("knob", [ON, LARGE])
 async def test_a_reload_swaps_the_lists_and_listeners_hear_of_it(
     start: Start, session: ClientSession, backend: ScriptedBackend, knob: str
 ) -> None:

@@ -64,7 +64,7 @@ PLACES: Final[dict[str, tuple[str, str, Any]]] = {
 }
 
 
-@each(("send", "structure", "params"), PLACES.values(), ids=PLACES)
+@each(("send", "structure", "params"), PLACES)
 async def test_a_key_goes_among_the_params_of_calls_alone(send: str, structure: str, params: Any) -> None:
     knobs = f"backend.credentials={{mode: static, send: {send.replace('KEY', KEY)}}}"
     async with ScriptedBackend() as backend:
@@ -103,7 +103,7 @@ CANARIES: Final = {
 }
 
 
-@each("credentials", CANARIES.values(), ids=CANARIES)
+@each("credentials", CANARIES)
 async def test_a_key_is_in_no_error_no_result_and_no_log_wherever_it_is_sent(credentials: str) -> None:
     quoted = {"message": f"sent: {KEY}", KEY: [KEY, "admin", 7]}
     clean = {"message": "sent: [redacted]", "[redacted]": ["[redacted]", "admin", 7]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import jsonschema
@@ -12,15 +12,16 @@ import pytest
 
 from gateway.config.source import ConfigError, load_settings
 from tests.authorization.stand import PUBLIC, RESOURCE, stand
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import METHODS, openrpc
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.sites import several
 from tests.protocol.talk import SERVER, Client
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 CARD: Final = "/mcp/server-card"
 CATALOG: Final = "/.well-known/ai-catalog.json"
@@ -186,7 +187,7 @@ async def test_who_has_it_already_is_not_sent_it_again() -> None:
             assert (answer.status, answer.headers["ETag"], await answer.read()) == (200, tag, b"")
 
 
-@pytest.mark.parametrize(("url", "name"), [("http://[::1]:8080", "-1/-"), (f"{PUBLIC}/deep", "com.example.gw/-")])
+@each(("url", "name"), [("http://[::1]:8080", "-1/-"), (f"{PUBLIC}/deep", "com.example.gw/-")])
 async def test_names_keep_to_the_pattern_whatever_the_address(connect: Connect, url: str, name: str) -> None:
     card = await document(await connect(ON, "mcp.server.name=///", f"server.public_url={url}"), CARD, CARD_RULES)
     assert card["name"] == name

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
 
 from gateway import __version__
 from tests.authorization.stand import stand
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import METHODS, openrpc
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import LEGACY, MODERN, SERVER, Client
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 INFO: Final = {
     "title": "Bookshop",
@@ -42,7 +43,7 @@ KNOBS: Final = {
     },
 }
 ERAS: Final = (MODERN, *LEGACY)
-every_era = pytest.mark.parametrize("era", ERAS)
+every_era = each("era", ERAS)
 
 
 def lists(backend: ScriptedBackend, info: object) -> None:
@@ -71,9 +72,9 @@ def known(era: str, members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @every_era
-async def test_the_operators_words_come_first(connect: Connect, backend: ScriptedBackend, era: str) -> None:
+async def test_the_operators_words_come_first(connect_once: Connect, backend: ScriptedBackend, era: str) -> None:
     lists(backend, INFO)
-    client = await connect(f"mcp.server={json.dumps(KNOBS)}")
+    client = await connect_once(f"mcp.server={json.dumps(KNOBS)}")
     server, instructions = await introduced(client, era)
     assert instructions == "Search before you order."
     assert server == known(
@@ -91,17 +92,17 @@ async def test_the_operators_words_come_first(connect: Connect, backend: Scripte
 
 @every_era
 async def test_what_the_operator_leaves_out_the_listing_says(
-    connect: Connect, backend: ScriptedBackend, era: str
+    connect_once: Connect, backend: ScriptedBackend, era: str
 ) -> None:
     lists(backend, INFO)
-    server, instructions = await introduced(await connect(), era)
+    server, instructions = await introduced(await connect_once(), era)
     assert instructions == "Sells books. Prices are in euros."
     website = "https://books.example.com/about"
     assert server == known(era, {"name": "Bookshop", "title": "Bookshop", "version": "3.1", "websiteUrl": website})
 
 
 @every_era
-@pytest.mark.parametrize("info", [{}, None, [], {"title": 5, "version": [], "description": {}, "contact": "x"}])
+@each("info", [{}, None, [], {"title": 5, "version": [], "description": {}, "contact": "x"}])
 async def test_a_listing_that_says_nothing_leaves_the_gateways_own_name(
     connect: Connect, backend: ScriptedBackend, era: str, info: object
 ) -> None:
@@ -160,7 +161,7 @@ async def test_a_listings_words_are_cleaned_and_bounded(connect: Connect, backen
         assert len(text.encode()) <= most
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "ftp://books.example.com", "//b.example.com",

@@ -5,13 +5,13 @@ What takes a clock or another caller is in tests/unit/test_sessions.py.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import (
     JSON,
     LEGACY,
@@ -26,7 +26,6 @@ from tests.protocol.talk import (
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 LATEST = LEGACY[0]
 PING = request("ping")
@@ -48,7 +47,7 @@ async def get(client: Client, session: str) -> Answer:
     return await client.send("GET", "/mcp", headers=JSON | legacy_headers(LATEST, session))
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_initialize_gives_an_id_of_visible_ascii_that_is_accepted_from_then_on(
     client: Client, version: str
 ) -> None:
@@ -70,7 +69,7 @@ async def test_no_two_sessions_have_the_same_id(client: Client) -> None:
     assert len(ids) == 20
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 async def test_a_request_without_a_session_is_served(client: Client, version: str | None) -> None:
     """Stateless clients of the older eras lose nothing but cancellation."""
     await client.initialize()
@@ -129,7 +128,7 @@ async def test_a_session_outlives_a_secret_that_is_being_replaced(connect: Conne
     assert (await in_session(client, session, PING)).fault == (404, -32600)
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_a_request_without_a_version_header_is_of_the_session_s_revision(client: Client, version: str) -> None:
     """basic/transports "Protocol Version Header": the server SHOULD know it from the session."""
     session = await client.initialize(version)
@@ -145,7 +144,7 @@ async def test_a_version_header_is_stronger_than_the_session(client: Client) -> 
     assert "structuredContent" not in (await in_session(client, session, CALL, "2024-11-05")).result
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 async def test_delete_ends_a_session_for_good(client: Client, version: str | None) -> None:
     """204, and 404 from then on; other sessions go on."""
     session, other = await client.initialize(), await client.initialize()
@@ -157,7 +156,7 @@ async def test_delete_ends_a_session_for_good(client: Client, version: str | Non
     assert (await in_session(client, other, PING, version)).result == {}
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@each("version", [*LEGACY, None])
 async def test_delete_without_a_session_ends_nothing(client: Client, version: str | None) -> None:
     assert (await delete(client, None, version)).fault == (400, -32600)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
@@ -14,11 +14,11 @@ from tests.fault.behaviours import result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, front, ground
-from tests.protocol.talk import Client, modern_headers, modern_request
+from tests.protocol.conftest import Connect
+from tests.protocol.talk import modern_headers, modern_request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 ITEM: Final = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 LISTED: Final = {"type": "object", "properties": {"items": {"type": "array", "items": ITEM}}, "required": ["items"]}

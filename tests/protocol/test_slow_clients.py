@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from gateway.process.server import Server
 from tests.clock import Clock, by_hand
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
@@ -161,7 +161,7 @@ async def test_requests_that_follow_each_other_for_long_are_all_answered(clock: 
             assert status_of(await slow.answer()) == 200
 
 
-@pytest.mark.parametrize("sent", [CALL, STREAMED], ids=["answer", "stream"])
+@each("sent", {"answer": CALL, "stream": STREAMED})
 def test_who_does_not_take_its_answer_is_cut_off_after_the_write_timeout(sent: bytes) -> None:
     size = 4 * MIB
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from gateway.process.server import Server
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
@@ -15,8 +13,8 @@ from tests.protocol.test_malformed_http import refused
 from tests.waiting import PATIENCE
 
 
-@pytest.mark.parametrize("port", ["port", "admin_port"])
-@each("sent", smuggled.EVERY.values(), ids=smuggled.EVERY)
+@each("port", ["port", "admin_port"])
+@each("sent", smuggled.EVERY)
 async def test_what_may_end_at_two_places_is_400_once_and_the_service_is_asked_nothing(
     gateway: Server, backend: ScriptedBackend, sent: bytes, port: str
 ) -> None:

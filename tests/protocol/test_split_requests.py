@@ -6,9 +6,8 @@ import asyncio
 import json
 from typing import Final
 
-import pytest
-
 from gateway.process.server import Server
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.program import serving
 from tests.protocol.watched import Watched
@@ -74,7 +73,7 @@ async def test_requests_that_come_byte_by_byte_are_answered_the_same(gateway: Se
     assert await statuses(gateway.port, *(ALL[at : at + 1] for at in range(len(ALL)))) == STATUSES
 
 
-@pytest.mark.parametrize("size", [7, 100, 1000])
+@each("size", [7, 100, 1000])
 async def test_the_program_itself_answers_requests_in_pieces(backend: ScriptedBackend, size: int) -> None:
     """On uvloop."""
     parts = [ALL[at : at + size] for at in range(0, len(ALL), size)]
@@ -82,8 +81,8 @@ async def test_the_program_itself_answers_requests_in_pieces(backend: ScriptedBa
         assert await statuses(front.port, *parts, pause=0.0005) == STATUSES
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-@pytest.mark.parametrize("cut", [1, 30, -1], ids=["all of it", "its head", "its end"])
+@each("name", [*REQUESTS])
+@each("cut", {"all of it": 1, "its head": 30, "its end": -1})
 async def test_the_rest_of_a_request_may_come_while_an_earlier_one_is_running(
     gateway: Server, backend: ScriptedBackend, name: str, cut: int
 ) -> None:
@@ -102,8 +101,8 @@ async def test_the_rest_of_a_request_may_come_while_an_earlier_one_is_running(
     writer.close()
 
 
-@pytest.mark.parametrize("framing", ["length", "chunked"])
-@pytest.mark.parametrize(("path", "status"), [("/mcp/tools/invoke", 200), ("/nope", 404)])
+@each("framing", ["length", "chunked"])
+@each(("path", "status"), [("/mcp/tools/invoke", 200), ("/nope", 404)])
 async def test_a_large_body_may_come_while_an_earlier_request_is_running(
     gateway: Server, backend: ScriptedBackend, framing: str, path: str, status: int
 ) -> None:

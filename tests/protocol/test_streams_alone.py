@@ -10,6 +10,7 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway.process.server import Server
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, ECHO, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -71,7 +72,7 @@ async def test_a_reload_that_changes_what_is_listed_is_told_once(
         assert [message for message in await stream.rest() if message.get("method") == CHANGED] == []
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 async def test_before_another_backend_the_first_listing_is_told_where_it_differs(
     start: Start, session: ClientSession, backend: ScriptedBackend, era: str
 ) -> None:
@@ -84,7 +85,7 @@ async def test_before_another_backend_the_first_listing_is_told_where_it_differs
         assert other.calls("rpc.discover") == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
+@each("era", ERAS)
 async def test_streams_end_where_who_may_call_changes(
     start: Start, session: ClientSession, backend: ScriptedBackend, era: str
 ) -> None:

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from gateway.process.server import Server
 from tests.clock import Clock, by_hand
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
@@ -168,7 +169,7 @@ async def test_large_bodies_and_large_answers_go_through(tls_port: int, authorit
             assert text in raw
 
 
-@pytest.mark.parametrize("kind", UNTAKEN)
+@each("kind", [*UNTAKEN])
 async def test_a_request_is_answered_behind_a_body_that_nobody_took(
     tls_port: int, authority: Authority, kind: str
 ) -> None:
@@ -218,7 +219,7 @@ def test_who_does_not_take_its_answer_is_counted_and_cut_off_after_the_write_tim
 # Before the handshake is over.
 
 
-@pytest.mark.parametrize("kind", ["nothing", "a byte", "half a hello", "a byte a second", "a whole handshake"])
+@each("kind", ["nothing", "a byte", "half a hello", "a byte a second", "a whole handshake"])
 def test_a_client_that_is_slow_with_its_handshake_or_its_head_is_gone_after_ten_seconds(kind: str) -> None:
     @by_hand
     async def gone(clock: Clock) -> None:
@@ -301,7 +302,7 @@ async def test_http_on_the_port_of_https_is_told_so(tls_port: int) -> None:
     assert b"write https://" in raw
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@each("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_tls_1_2_and_1_3_are_spoken_with_http_1_1_alone(
     tls_port: int, authority: Authority, version: ssl.TLSVersion
 ) -> None:
@@ -328,7 +329,7 @@ async def test_older_versions_are_refused_and_the_log_says_so(tls_gateway: Serve
     assert line["reason"] == "unsupported protocol"
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 64, b"\x16\x03\x01\xff\xff" + b"\0" * 40, b"\x15\x03\x03\0\2\2\x28"])
+@each("tail", [b"\0" * 64, b"\x16\x03\x01\xff\xff" + b"\0" * 40, b"\x15\x03\x03\0\2\2\x28"])
 async def test_garbage_ends_one_connection_and_no_other(tls_port: int, authority: Authority, tail: bytes) -> None:
     async with connected(tls_port, authority.file) as honest:
         for shakes in (False, True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,11 +13,11 @@ from structlog.testing import capture_logs
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.pace import quickly
+from tests.protocol.conftest import Connect
 from tests.protocol.talk import JSON, LEGACY, Answer, Client, legacy_headers, modern_headers, modern_request, request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-Connect = Callable[..., Awaitable[Client]]
 
 NAMES = ("traceparent", "tracestate", "baggage")
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -117,7 +116,7 @@ async def test_what_is_malformed_in_baggage_is_dropped_and_the_rest_stays(
 HOSTILE = ["a= " + ";b= " * 23 + '"', ";a=1" * 1000, "a" + " " * 4000 + "!", "a=1;b" * 800 + "\x00", "=" * 4096]
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+@each("hostile", HOSTILE)
 async def test_a_hostile_value_costs_no_time(client: Client, backend: ScriptedBackend, hostile: str) -> None:
     with quickly(0.5):
         assert await forwarded(client, backend, traceparent=PARENT, tracestate=hostile, baggage=hostile) == {
@@ -148,7 +147,7 @@ async def called(client: Client, surface: str, *headers: tuple[str, str]) -> tup
     return answer, dict(line)
 
 
-@each("surface", CALLS)
+@each("surface", [*CALLS])
 async def test_headers_of_http_become_the_service_s_on_every_surface(
     client: Client, backend: ScriptedBackend, surface: str
 ) -> None:
@@ -208,7 +207,7 @@ async def test_calls_at_the_same_time_have_their_own_traces(client: Client, back
     assert {str(one.params["a"]): one.headers["traceparent"] for one in backend.requests} == sent
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@each("version", LEGACY)
 async def test_the_older_eras_have_no_such_members(client: Client, backend: ScriptedBackend, version: str) -> None:
     await client.legacy("tools/call", ADD | {"_meta": {"traceparent": PARENT}}, version=version)
     assert "traceparent" not in backend.requests[-1].headers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,9 @@ from tests.fault.methods import METHODS, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
 from tests.program import run
-from tests.protocol.talk import Client
+from tests.protocol.conftest import Connect
 from tests.waiting import PATIENCE
 
-Connect = Callable[..., Awaitable[Client]]
 QUICK = "catalog.ttl=50ms"
 AGE = Rpc("age", {}, {"type": "integer"}, run=lambda: "old enough")
 PERSON = Rpc("person", {}, {"type": "object", "required": ["name"]}, run=dict)
@@ -38,8 +36,8 @@ methods:
 # --- a result that breaks its schema --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize(("tool", "value"), [("age", "old enough"), ("person", {})])
+@each("surface", SURFACES)
+@each(("tool", "value"), [("age", "old enough"), ("person", {})])
 async def test_a_broken_promise_is_said_once_and_then_not_made_again(
     surface: Surface, tool: str, value: object
 ) -> None:
@@ -80,15 +78,14 @@ async def test_listeners_hear_that_the_promise_is_gone(connect: Connect) -> None
 
 @each(
     "spoilt",
-    [
-        Cut("half", answer=result(openrpc(METHODS))),
-        Body(b"<html>", 500, "text/html"),
-        Body(b"", 404, None),
-        result({"openrpc": "1.3.2", "info": {}, "methods": "none"}),
-        result({**openrpc(METHODS), "padding": "x" * MAX_LISTING}),
-        result(openrpc([Rpc(f"m{n}") for n in range(MAX_TOOLS + 1)])),
-    ],
-    ids=["cut short", "500", "404", "no list", "beyond the size", "beyond the count"],
+    {
+        "cut short": Cut("half", answer=result(openrpc(METHODS))),
+        "500": Body(b"<html>", 500, "text/html"),
+        "404": Body(b"", 404, None),
+        "no list": result({"openrpc": "1.3.2", "info": {}, "methods": "none"}),
+        "beyond the size": result({**openrpc(METHODS), "padding": "x" * MAX_LISTING}),
+        "beyond the count": result(openrpc([Rpc(f"m{n}") for n in range(MAX_TOOLS + 1)])),
+    },
 )
 async def test_what_is_no_whole_listing_changes_nothing(spoilt: Body) -> None:
     async with ScriptedBackend() as backend, front(backend.url, QUICK) as gateway:
@@ -101,7 +98,7 @@ async def test_what_is_no_whole_listing_changes_nothing(spoilt: Body) -> None:
         assert len(before) == 4
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_the_fallback_file_serves_a_backend_that_lists_nothing(surface: Surface, tmp_path: Path) -> None:
     file = tmp_path / "methods.yaml"
     file.write_text(STRICT_LISTING)
@@ -112,7 +109,7 @@ async def test_the_fallback_file_serves_a_backend_that_lists_nothing(surface: Su
             assert (await gateway.call(surface, "add", {"a": 2, "b": 3})).value == {"sum": 5}
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "fault"),
     [
         (None, "No such file"),

@@ -6,15 +6,17 @@ beside MCP's names.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
+from tests.each import each
 from tests.fault.methods import ADD, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
-from tests.protocol.talk import Client, request
+from tests.protocol.conftest import Connect
+from tests.protocol.talk import request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -26,8 +28,6 @@ OWN: Final[dict[str, Any]] = {
 }
 OPEN: Final = {"type": "object", "properties": {"a": {"type": "object"}}}
 
-Connect = Callable[..., Awaitable[Client]]
-
 
 def keywords(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
@@ -36,8 +36,8 @@ def keywords(value: Any) -> Iterator[str]:
             yield from keywords(child)
 
 
-@pytest.mark.parametrize("knob", ["catalog.search=false", "catalog.search=true"])
-@pytest.mark.parametrize("surface", SURFACES)
+@each("knob", ["catalog.search=false", "catalog.search=true"])
+@each("surface", SURFACES)
 async def test_no_schema_of_ours_publishes_that_other_arguments_are_refused(surface: Surface, knob: str) -> None:
     async with ScriptedBackend((ADD, NOTHING)) as backend, front(backend.url, knob) as gateway:
         tools = await gateway.tools(surface)
@@ -47,7 +47,7 @@ async def test_no_schema_of_ours_publishes_that_other_arguments_are_refused(surf
             assert "additionalProperties" not in keywords(tool["inputSchema"])
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_an_argument_that_the_listing_does_not_name_is_refused_before_the_service(surface: Surface) -> None:
     async with ScriptedBackend((ADD, NOTHING)) as backend, front(backend.url) as gateway:
         for name, arguments, why in (
@@ -59,7 +59,7 @@ async def test_an_argument_that_the_listing_does_not_name_is_refused_before_the_
             assert backend.calls(name) == 0
 
 
-@pytest.mark.parametrize("path", ["/jsonrpc", "/mcp/tools/add"])
+@each("path", ["/jsonrpc", "/mcp/tools/add"])
 async def test_so_it_is_where_json_rpc_is_spoken(connect: Connect, backend: ScriptedBackend, path: str) -> None:
     client = await connect()
     answer = await client.post(path, request("add", EXTRA))
@@ -67,7 +67,7 @@ async def test_so_it_is_where_json_rpc_is_spoken(connect: Connect, backend: Scri
     assert backend.calls("add") == 0
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_the_gateways_own_tools_refuse_them_too(surface: Surface) -> None:
     async with ScriptedBackend((ADD,)) as backend, front(backend.url, "catalog.search=true") as gateway:
         called = await gateway.call(surface, "search_tools", {"query": "add", "page": 2})
@@ -80,7 +80,7 @@ async def test_the_gateways_own_tools_refuse_them_too(surface: Surface) -> None:
         )
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_models_are_shown_no_closed_object_unless_its_schema_names_the_dialect(
     surface: Surface, tmp_path: Any
 ) -> None:

@@ -38,7 +38,7 @@ async def test_an_unknown_tool_is_told_the_nearest_one(name: str, message: str) 
         assert not any(backend.calls(method.name) for method in METHODS)
 
 
-@pytest.mark.parametrize("name", ["\U0001f600" * 64, "é" * 5000, "books_serach" * 400])
+@each("name", ["\U0001f600" * 64, "é" * 5000, "books_serach" * 400])
 async def test_the_message_has_at_most_400_bytes(name: str) -> None:
     async with ScriptedBackend(METHODS) as backend, front(backend.url) as gateway:
         called = await gateway.call("legacy", name, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import Body
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
@@ -23,7 +24,7 @@ def is_json_alone(sent: Request) -> bool:
     return header(sent, "Accept") == ["application/json"]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@each("surface", SURFACES)
 async def test_a_call_asks_for_json_and_says_that_it_is_json(surface: Surface) -> None:
     async with ScriptedBackend([ADD]) as backend, front(backend.url) as gateway:
         assert (await gateway.call(surface, "add", {"a": 1, "b": 2})).value == {"sum": 3}

@@ -101,7 +101,7 @@ def test_names_and_public_and_private_addresses_are_fine(host: str) -> None:
     check_address(f"https://{host}/keys", ISSUER, "jwks_uri")
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     ["http://127.0.0.1:9000/keys", "http://localhost:9000/keys", "https://127.0.0.1/keys", "https://[::1]/keys"],
 )
@@ -109,13 +109,13 @@ def test_an_issuer_on_loopback_may_keep_its_things_there(url: str) -> None:
     check_address(url, LOCAL, "jwks_uri")
 
 
-@pytest.mark.parametrize("url", ["http://127.1/keys", "http://0x7f000001/keys", "http://keys.example.com/keys"])
+@each("url", ["http://127.1/keys", "http://0x7f000001/keys", "http://keys.example.com/keys"])
 def test_plain_http_is_for_loopback_in_its_usual_form(url: str) -> None:
     with pytest.raises(ValueError, match="is not https"):
         check_address(url, LOCAL, "jwks_uri")
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
+@each("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
 def test_a_resolved_address_of_this_machine_is_for_issuers_of_this_machine(address: str) -> None:
     assert address_refusal(address, local=False) == MACHINE
     assert address_refusal(address, local=True) is None

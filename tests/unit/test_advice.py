@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from gateway.catalog.advice import MAX_TEXT, advise, tokens_of
 from gateway.catalog.build import Builder
 from gateway.config.source import load_settings
@@ -58,8 +56,8 @@ def loaded(folder: Path, yaml: str, service: str = "") -> ServiceSettings:
     return settings
 
 
-@pytest.mark.parametrize("service", ["", "shop"])
-@pytest.mark.parametrize("why", ROWS)
+@each("service", ["", "shop"])
+@each("why", [*ROWS])
 async def test_the_pasted_yaml_mends_what_the_advice_names(why: str, service: str, tmp_path: Path) -> None:
     methods = [*ROWS[why], method("good")]
     (row,) = [one for one in await advice(methods, service) if why in one["why"]]

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import jsonschema
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.catalog.names import publish_names
+from tests.each import each
 
 STRING = {"type": "string"}
 NUMBER = {"type": "number"}
@@ -26,7 +26,7 @@ def test_names_that_suit_leave_the_schema_alone() -> None:
     assert publish_names(schema) == (schema, {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "shown"),
     [("Transaction hash", "Transaction_hash"), ("$filter", "filter"), ("a/b[c]", "a_b_c"), ("größe", "gr_e")],
 )
@@ -41,7 +41,7 @@ def test_the_order_of_arguments_stays() -> None:
     assert list(schema["properties"]) == ["z_y", "a", "b_c"]
 
 
-@pytest.mark.parametrize("name", ["日本", "", "x" * 65])
+@each("name", ["日本", "", "x" * 65])
 def test_what_is_lost_is_made_up_for_by_a_suffix(name: str) -> None:
     ((shown, own),) = publish_names(schema_of(name))[1].items()
     assert own == name
@@ -87,7 +87,7 @@ def test_names_within_arguments_are_the_methods_business() -> None:
     assert schema["properties"] == {"a_b": inner}
 
 
-@pytest.mark.parametrize(
+@each(
     "members",
     [{"propertyNames": {"pattern": " "}}, {"patternProperties": {" ": STRING}}, {"allOf": [{"$ref": "#/$defs/x"}]}],
 )

@@ -27,12 +27,12 @@ def test_the_table_has_every_row_once_and_in_order() -> None:
     assert [row[0] for row in ROWS] == expected
 
 
-@each("row", ROWS, ids=lambda row: row[0])
+@each("row", ROWS)
 def test_a_row_says_what_comes_and_what_both_sides_see(row: tuple[str, ...]) -> None:
     assert all(cell.strip() for cell in row)
 
 
-@each("row", ROWS, ids=lambda row: row[0])
+@each("row", ROWS)
 def test_the_tests_of_a_row_exist(row: tuple[str, ...]) -> None:
     for named in row[4].strip().split("; "):
         file, _, test = named.partition("::")

@@ -12,6 +12,7 @@ from gateway.errors import BackendError, ServiceError, UnknownTool
 from gateway.jsonrpc import BadMessage
 from gateway.mcp.messages import MAX_BATCH, answers_to
 from gateway.telemetry.record import RECORD
+from tests.each import each
 
 REQUEST: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "m"}
 
@@ -62,7 +63,7 @@ async def test_what_is_left_is_counted_to_the_byte_and_an_error_takes_nothing_of
     assert [answer.get("error", {}).get("code") for answer in answers] == [None, 413, UnknownTool.code, None, 413]
 
 
-@pytest.mark.parametrize("count", [0, MAX_BATCH + 1])
+@each("count", [0, MAX_BATCH + 1])
 async def test_a_batch_of_no_or_too_many_messages_is_refused_before_anything_is_answered(count: int) -> None:
     answered = []
 

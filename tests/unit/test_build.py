@@ -102,7 +102,7 @@ def remedied(catalog: Catalog, listed: Method) -> dict[str, Any]:
     return {listed.name: {"arguments": {name: {"schema": {"type": "string"}} for name in names}}}
 
 
-@each("bad", BAD.values(), ids=BAD.keys())
+@each("bad", BAD)
 async def test_the_remedy_really_frees_the_method(bad: Method) -> None:
     catalog = await built(listing(bad, method("other")))
     assert catalog.names == ("other",)

@@ -44,7 +44,7 @@ def test_recursion_stays_a_reference() -> None:
     }
 
 
-@pytest.mark.parametrize("root", [{}, {"openrpc": "1.2.6", "methods": []}])
+@each("root", [{}, {"openrpc": "1.2.6", "methods": []}])
 def test_a_schema_that_refers_to_itself_as_a_whole_is_recursive_and_not_the_listing(root: Json) -> None:
     bundled = bundle_schema({"type": "object", "properties": {"next": {"$ref": "#"}}}, root)
     (name,) = bundled["$defs"]
@@ -52,7 +52,7 @@ def test_a_schema_that_refers_to_itself_as_a_whole_is_recursive_and_not_the_list
     assert bundled["properties"] == {"next": {"$ref": f"#/$defs/{name}"}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("reference", "target"),
     [("a~1b~0c", {"type": "integer"}), ("a%7E1b%7E0c", {"type": "integer"}), ("with%20space", {"type": "null"})],
 )
@@ -77,7 +77,7 @@ def test_a_root_that_only_refers_becomes_what_it_refers_to_so_that_its_type_is_s
     assert set(recursive["$defs"]) == {"Node"}
 
 
-@pytest.mark.parametrize("target", [True, False, {}, {"anyOf": [{"type": "object"}]}])
+@each("target", [True, False, {}, {"anyOf": [{"type": "object"}]}])
 def test_a_root_that_refers_to_what_has_no_type_stays_a_reference(target: Any) -> None:
     assert bundle_schema({"$ref": "#/X"}, {"X": target}) == {"$ref": "#/$defs/X", "$defs": {"X": target}}
 
@@ -171,7 +171,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each("place", [*PLACES])
 @each("reference", EXTERNAL)
 def test_a_reference_out_of_the_listing_is_refused_with_its_place(reference: str, place: str) -> None:
     with pytest.raises(UnsoundSchema, match="out of the listing") as caught:
@@ -202,7 +202,7 @@ UNSOUND = {
 }
 
 
-@each(("schema", "reason", "pointer"), UNSOUND.values(), ids=UNSOUND.keys())
+@each(("schema", "reason", "pointer"), UNSOUND)
 def test_what_cannot_be_mended_is_unsound_and_says_where(schema: Json, reason: str, pointer: str) -> None:
     with pytest.raises(UnsoundSchema, match=reason) as caught:
         bundle_schema(schema, {"text": "x"})
@@ -321,15 +321,14 @@ def test_a_whole_schema_of_2020_12_is_published_word_for_word() -> None:
     assert object_schema(WHOLE) == WHOLE
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "lost"),
-    [
-        ({**WHOLE, "$schema": "http://json-schema.org/draft-07/schema#"}, "draft-07"),
-        ({**WHOLE, "properties": {"a": {"$schema": "https://example.com/x"}}}, "example.com"),
-        ({**WHOLE, "$defs": {"address": {"$anchor": "b c"}}}, "b c"),
-        ({**WHOLE, "$id": "https://example.com/x"}, "example.com"),
-    ],
-    ids=["another dialect", "a dialect within", "an anchor that is none", "an identifier"],
+    {
+        "another dialect": ({**WHOLE, "$schema": "http://json-schema.org/draft-07/schema#"}, "draft-07"),
+        "a dialect within": ({**WHOLE, "properties": {"a": {"$schema": "https://example.com/x"}}}, "example.com"),
+        "an anchor that is none": ({**WHOLE, "$defs": {"address": {"$anchor": "b c"}}}, "b c"),
+        "an identifier": ({**WHOLE, "$id": "https://example.com/x"}, "example.com"),
+    },
 )
 def test_what_would_move_or_break_references_is_left_out(written: Json, lost: str) -> None:
     assert lost not in str(object_schema(written))

@@ -15,6 +15,7 @@ from gateway.config.source import ConfigError
 from gateway.config.warnings import config_warnings
 from gateway.settings.server import ListenerTls
 from tests.configuring import BASE, URL, faults, file
+from tests.each import each
 from tests.protocol.conftest import settings
 
 
@@ -63,7 +64,7 @@ def test_the_earliest_end_of_the_chain_counts(authority: trustme.CA, tmp_path: P
     assert (found.end - datetime.now(UTC).timestamp()) / 86400 < 20.1
 
 
-@pytest.mark.parametrize("missing", ["cert", "key"])
+@each("missing", ["cert", "key"])
 def test_a_missing_file_is_named_with_its_knob(authority: trustme.CA, tmp_path: Path, missing: str) -> None:
     files = issued(authority, tmp_path)
     (tmp_path / f"{missing}.pem").unlink()
@@ -101,7 +102,7 @@ def test_exchanged_files_are_said_to_be(authority: trustme.CA, tmp_path: Path) -
     assert fault(exchanged) == f"{place}: has no certificates in PEM; is it exchanged with key_file, or cut?"
 
 
-@pytest.mark.parametrize("broken", ["cert", "key"])
+@each("broken", ["cert", "key"])
 def test_a_broken_file_is_a_fault(authority: trustme.CA, tmp_path: Path, broken: str) -> None:
     files = issued(authority, tmp_path)
     path = tmp_path / f"{broken}.pem"
@@ -117,7 +118,7 @@ def test_one_file_without_the_other_is_a_fault(tmp_path: Path) -> None:
     assert found == "server.tls: cert_file and key_file must be set together"
 
 
-@pytest.mark.parametrize(("days", "words"), [(13.5, "ends on "), (-1, "ended on "), (15, None)])
+@each(("days", "words"), [(13.5, "ends on "), (-1, "ended on "), (15, None)])
 def test_an_end_within_fourteen_days_is_remarked(
     authority: trustme.CA, tmp_path: Path, days: float, words: str | None
 ) -> None:

@@ -290,7 +290,7 @@ SECRETS = {
 }
 
 
-@each(("overrides", "path"), SECRETS.values(), ids=SECRETS)
+@each(("overrides", "path"), SECRETS)
 def test_no_secret_gets_into_an_entry(overrides: tuple[str, ...], path: str) -> None:
     ran = connect(Path.cwd(), URL, *(word for override in overrides for word in ("--set", override)))
     assert (ran.exit_code, ran.stdout) == (2, "")

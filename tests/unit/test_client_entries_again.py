@@ -8,8 +8,6 @@ import itertools
 import json
 from pathlib import Path
 
-import pytest
-
 from gateway.cli.client_entries import without_member
 from gateway.web.clients import CLIENTS
 from tests.each import each
@@ -164,7 +162,7 @@ def test_several_services_have_an_entry_each(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ('{"a": 1, "x": 2, "b": 3}', '{"a": 1,  "b": 3}'),

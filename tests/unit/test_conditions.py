@@ -77,7 +77,7 @@ GOOD: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@each("knobs", GOOD.values(), ids=GOOD)
+@each("knobs", GOOD)
 def test_these_may_start(knobs: tuple[str, ...]) -> None:
     assert faults(*knobs) == []
 
@@ -144,13 +144,13 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-@each(("knob", "knobs"), BAD.values(), ids=BAD)
+@each(("knob", "knobs"), BAD)
 def test_these_may_not_and_the_fault_names_the_knob(knob: str, knobs: tuple[str, ...]) -> None:
     (fault,) = faults(*knobs)
     assert fault.startswith(f"{knob}: ")
 
 
-@each(("knob", "knobs"), BAD.values(), ids=BAD)
+@each(("knob", "knobs"), BAD)
 async def test_a_gateway_with_a_fault_does_not_start(knob: str, knobs: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
         await built(unjudged(ground(*knobs)).by_mount[""])
@@ -186,7 +186,7 @@ def test_the_remedy_is_for_the_section_that_shows_tokens() -> None:
     assert "else set backend.listing.credentials.mode: token_exchange" in fault
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+@each("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_plain_http_is_good_on_this_machine(host: str) -> None:
     assert faults(AUDIENCE, url=f"http://{host}:8000/jsonrpc") == []
 

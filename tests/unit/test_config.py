@@ -10,8 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gateway.config.source import ConfigError, load_settings
 from gateway.config.strict_yaml import read_yaml
 from gateway.settings.paths import knobs
@@ -75,7 +73,7 @@ sever: {}
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "place", "known"),
     [
         ("telemetry: {log: {lvl: info}}", "telemetry.log.lvl", "level"),
@@ -93,7 +91,7 @@ def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path, text: str, p
     assert fault.startswith(f"{place}: unknown key; known here: {known}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("server: {allowed_hosts: gw.example.com}", "server.allowed_hosts: must be a list, such as [one, two]"),
@@ -107,7 +105,7 @@ def test_what_is_of_another_kind_is_told_in_words_of_yaml(tmp_path: Path, text: 
     assert fault.startswith(said)
 
 
-@pytest.mark.parametrize(
+@each(
     ("knob", "meant"),
     [
         ("backend.tiemout=1s", "timeout"),
@@ -142,7 +140,7 @@ def test_no_fault_of_a_knob_has_words_of_python(tmp_path: Path, knob: str) -> No
                 assert not PYTHON.search(fault.partition(": ")[2]), (wrong, fault)
 
 
-@pytest.mark.parametrize("knob", ["server.host", "server.admin_host"])
+@each("knob", ["server.host", "server.admin_host"])
 def test_no_address_to_bind_to_is_a_fault_and_not_every_address(tmp_path: Path, knob: str) -> None:
     said = faults(file(tmp_path, BASE), f"{knob}=")
     assert said == (f"{knob}: must have at least 1 character",)
@@ -153,7 +151,7 @@ def test_the_required_knob_is_asked_for() -> None:
     assert faults(None, "backend.timeout=1s") == ("backend.url: is required",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "fault"),
     [
         ("server: {port: 1}\nserver: {port: 2}\n", 'gateway.yaml:2:1: key "server" occurs twice'),
@@ -192,7 +190,7 @@ def test_an_empty_file_is_no_fault_of_its_own(tmp_path: Path) -> None:
     assert faults(file(tmp_path, "# nothing\n")) == ("backend.url: is required",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("override", "fault"),
     [("server.port.x=1", "backend"), ("server=5", "server: "), ("=5", "unknown key"), ("a..b=1", "a: unknown key")],
 )

@@ -10,6 +10,7 @@ import pytest
 from gateway.config.source import ConfigError, differing, keep_for_process, load_settings, needs_restart
 from gateway.settings import Settings
 from tests.configuring import URL
+from tests.each import each
 from tests.unit.test_config_references import SECRET
 
 
@@ -65,7 +66,7 @@ def test_who_may_call_is_not_decided_by_an_address_that_only_a_restart_binds() -
     assert fault.endswith("a reload keeps the old value of server knobs that need a restart")
 
 
-@pytest.mark.parametrize(("written", "read"), [("off", "off"), ("on", "on"), ("'on'", "on"), ("content", "content")])
+@each(("written", "read"), [("off", "off"), ("on", "on"), ("'on'", "on"), ("content", "content")])
 def test_traces_are_chosen_by_words_that_yaml_reads_as_booleans_and_a_change_needs_a_restart(
     written: str, read: str, tmp_path: Path
 ) -> None:

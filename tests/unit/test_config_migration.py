@@ -153,8 +153,8 @@ def written(tree: Any, style: str) -> str:
     return str(yaml.safe_dump(tree, default_flow_style=style == "flow", sort_keys=False))
 
 
-@pytest.mark.parametrize("style", ["block", "flow", "json"])
-@each("knob", LEFT)
+@each("style", ["block", "flow", "json"])
+@each("knob", [*LEFT])
 def test_each_knob_alone_leaves_a_file_that_loads(knob: str, style: str) -> None:
     value = "https://login.example.com/x" if knob in URLS else VALUES.get(knob, "s3cret")
     base = put(service(), ["mcp", "heartbeat"], "20s")

@@ -12,6 +12,7 @@ from gateway.config.layers import environment_name, read_yaml_with_references
 from gateway.config.source import ConfigError, ConfigSource, load_settings
 from gateway.settings import Settings
 from tests.configuring import ENVIRONMENT, URL
+from tests.each import each
 
 SECRET = "backend.credentials.password"
 TITLE = "catalog.tools.m.title"
@@ -25,7 +26,7 @@ def by_override(knob: str, value: str, **environ: str) -> Settings:
     return load_settings(None, [f"{knob}={value}"], {**ENVIRONMENT, **environ})
 
 
-LAYERS = pytest.mark.parametrize("given", [by_environment, by_override])
+LAYERS = each("given", [by_environment, by_override])
 Given = Callable[..., Settings]
 
 
@@ -54,19 +55,19 @@ AWKWARD = [
 
 
 @LAYERS
-@pytest.mark.parametrize("secret", AWKWARD)
+@each("secret", AWKWARD)
 def test_a_secret_is_taken_as_it_is(given: Given, secret: str) -> None:
     assert secret_of(given(SECRET, secret, **with_mode())) == secret
 
 
 @LAYERS
-@pytest.mark.parametrize("text", [text for text in AWKWARD if "quoted" not in text])
+@each("text", [text for text in AWKWARD if "quoted" not in text])
 def test_so_is_text_that_is_no_secret(given: Given, text: str) -> None:
     assert given(TITLE, text).catalog.tools["m"].title == text
 
 
 @LAYERS
-@pytest.mark.parametrize("text", ['"::"', "'::'", ' "a" ', '"a \\"b\\""', '"${A}"'])
+@each("text", ['"::"', "'::'", ' "a" ', '"a \\"b\\""', '"${A}"'])
 def test_text_in_quotes_is_a_fault_that_says_so(given: Given, text: str) -> None:
     (fault,) = faults(lambda: given("server.host", text, A="a"))
     assert "quotes" in fault
@@ -96,7 +97,7 @@ def test_an_empty_text_is_a_fault_where_there_has_to_be_one() -> None:
 
 
 @LAYERS
-@pytest.mark.parametrize(
+@each(
     ("knob", "text", "value"),
     [
         ("server.port", "0x50", 80),
@@ -152,7 +153,7 @@ def test_what_a_reference_stands_for_is_not_looked_through_again(given: Given) -
 
 
 @LAYERS
-@pytest.mark.parametrize("text", ["[${A}, b]", '["${A}", b]', "['${A}', 'b']", "\n- ${A}\n- b\n"])
+@each("text", ["[${A}, b]", '["${A}", b]', "['${A}', 'b']", "\n- ${A}\n- b\n"])
 def test_within_a_list_or_map_a_reference_stands_for_text_whatever_it_looks_like(given: Given, text: str) -> None:
     for value in ("a", 'a", "x', "a]", "a: b #c", "12345", ""):
         assert given("catalog.include", text, A=value).catalog.include == (value, "b")
@@ -188,7 +189,7 @@ def test_a_fault_behind_a_reference_has_its_place(tmp_path: Path) -> None:
     assert faults(lambda: load_settings(file, (), {})) == (f'{file}:1:14: key "b" occurs twice: keep one',)
 
 
-@pytest.mark.parametrize("text", ["'${', b: {c: d}", '"${", b: {c: "}"}', "$${a}, b: {}", "'$${ ${', b: '}'"])
+@each("text", ["'${', b: {c: d}", '"${", b: {c: "}"}', "$${a}, b: {}", "'$${ ${', b: '}'"])
 def test_braces_that_are_no_reference_are_what_yaml_makes_of_them(text: str) -> None:
     assert read_yaml_with_references(f"{{a: {text}}}", "t").keys() == {"a", "b"}
 

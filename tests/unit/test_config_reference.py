@@ -49,7 +49,7 @@ def test_a_derived_file_is_up_to_date(file: str, form: str) -> None:
     assert (ROOT / file).read_text() == render(form), f"{file} is stale: make config"
 
 
-@each("page", PAGES)
+@each("page", [*PAGES])
 def test_a_derived_page_is_up_to_date(page: Path) -> None:
     assert page.read_text() == PAGES[page](), f"{page.name} is stale: make config"
 
@@ -67,7 +67,7 @@ def test_the_commented_file_loads_and_says_the_defaults_once_the_backends_audien
     assert loaded == Settings.model_validate({"backend": backend, "auth": {"issuers": issuers}})
 
 
-@pytest.mark.parametrize("form", ["json", "yaml"])
+@each("form", ["json", "yaml"])
 def test_the_derived_files_say_what_each_mode_of_credentials_shows(form: str) -> None:
     assert all(f"{mode.name}: {mode.shows}." in render(form) for mode in MODES.values())
 
@@ -109,7 +109,7 @@ def test_a_document_is_described_below_the_knobs() -> None:
         assert all(f"| `{field.alias or name}` |" in members for name, field in model.model_fields.items())
 
 
-@pytest.mark.parametrize("file", [*GATEWAYS, *LISTINGS, ROOT / "config/gateway.yaml"], ids=lambda path: path.name)
+@each("file", [*GATEWAYS, *LISTINGS, ROOT / "config/gateway.yaml"])
 def test_an_editor_finds_the_schema_of_every_file(file: Path) -> None:
     (schema,) = re.findall(r"^# yaml-language-server: \$schema=(.+)$", file.read_text(), re.MULTILINE)
     assert (file.parent / schema).is_file()
@@ -160,7 +160,7 @@ def test_the_page_of_dialects_names_each_and_links_to_what_is_there() -> None:
     assert all((ROOT / "docs" / target).is_file() for target in targets)
 
 
-@pytest.mark.parametrize("example", GATEWAYS, ids=lambda path: path.name)
+@each("example", GATEWAYS)
 def test_every_example_loads(example: Path) -> None:
     for service in load_settings(example, (), AnyVariable()).by_mount.values():
         assert service.backend.url.startswith("http")
@@ -168,7 +168,7 @@ def test_every_example_loads(example: Path) -> None:
         assert service.auth.mode == "jwt" or is_loopback(service.server.host)
 
 
-@pytest.mark.parametrize("example", GATEWAYS, ids=lambda path: path.name)
+@each("example", GATEWAYS)
 def test_the_schema_for_editors_accepts_every_example(example: Path) -> None:
     jsonschema.validate(read_yaml(example.read_text(), example.name), json.loads(render("json")))
 
@@ -188,7 +188,7 @@ def test_the_schema_for_editors_knows_several_services() -> None:
             jsonschema.validate(bad, schema)
 
 
-@pytest.mark.parametrize("example", LISTINGS, ids=lambda path: path.name)
+@each("example", LISTINGS)
 def test_every_example_of_a_listing_file_lists_methods(example: Path) -> None:
     assert static.parse_listing(yaml.safe_load(example.read_text())).methods
 

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.config.source import ConfigError, load_settings
 from tests.configuring import BASE, OPEN, URL, faults, file, secret_of
+from tests.each import each
 
 SECRET = "hunter2-hunter2"
 
@@ -88,7 +89,7 @@ AWKWARD = [
 ]
 
 
-@pytest.mark.parametrize("form", AWKWARD)
+@each("form", AWKWARD)
 def test_no_fault_ever_shows_a_secret_however_awkwardly_it_is_written(tmp_path: Path, form: str) -> None:
     value = form.format(SECRET)
     name = "GATEWAY__BACKEND__CREDENTIALS__SEND__HEADERS__AUTHORIZATION"

@@ -71,7 +71,7 @@ COSTLY = {
 }
 
 
-@each("schema", COSTLY.values(), ids=COSTLY.keys())
+@each("schema", COSTLY)
 def test_what_could_take_long_is_refused_at_once(schema: Json) -> None:
     with quickly(), pytest.raises(TooCostly, match=r"."):
         measure_cost(schema)
@@ -131,7 +131,7 @@ FINE = {
 }
 
 
-@each(("schema", "count"), FINE.values(), ids=FINE.keys())
+@each(("schema", "count"), FINE)
 def test_what_is_ordinary_passes_with_its_breadth(schema: Json, count: int) -> None:
     with quickly(0.25 if len(str(schema)) > 20_000 else 0.05):
         assert measure_cost(schema).breadth == count

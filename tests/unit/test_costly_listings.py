@@ -21,10 +21,11 @@ from gateway.listing.entries import schema_of_word
 from gateway.listing.jsonrpc_mcp import JsonrpcMcp
 from gateway.listing.plain import Plain
 from gateway.settings import ListingSettings
+from tests.each import each
 from tests.pace import quickly
 
 
-@pytest.mark.parametrize("text", ["---\n\n" * 6000, "---\n" * 8000, "a:\n" * 10_000, "Args:\n" + " a:\n\n\n" * 5000])
+@each("text", ["---\n\n" * 6000, "---\n" * 8000, "a:\n" * 10_000, "Args:\n" + " a:\n\n\n" * 5000])
 def test_a_description_of_rules_and_titles_takes_linear_time(text: str) -> None:
     with quickly(0.3):
         parse_docstring(text, "f")

@@ -31,7 +31,7 @@ def faults(*knobs: str) -> list[str]:
     return list(caught.value.faults)
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@each("section", SECTIONS)
 def test_a_mode_that_is_not_known_is_answered_with_those_that_are(section: str) -> None:
     (fault,) = faults(f"{section}.mode=statik")
     assert fault.startswith(f"{section}: mode: must be one of ")
@@ -70,7 +70,7 @@ LACKING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("knobs", "told"), LACKING.values(), ids=LACKING)
+@each(("knobs", "told"), LACKING)
 def test_a_mode_says_what_it_lacks_and_what_it_has_no_use_for(knobs: str, told: str) -> None:
     (fault,) = faults(f"backend.credentials={knobs}")
     assert fault.startswith(f"backend.credentials: {told}")
@@ -105,14 +105,14 @@ BESIDE = {
 }
 
 
-@each(("knobs", "told"), BESIDE.values(), ids=BESIDE)
+@each(("knobs", "told"), BESIDE)
 def test_a_login_that_cannot_be_is_told_with_what_is_wrong_in_it(knobs: str, told: str) -> None:
     (fault,) = faults(f"backend.credentials={knobs}")
     assert fault.startswith("backend.credentials")
     assert told in fault
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "told"),
     [
         ("{mode: static}", "needs send"),
@@ -149,7 +149,7 @@ def test_a_listing_that_sends_what_nobody_says_is_a_fault() -> None:
     assert fault == f"backend.listing.credentials: {said}; a secret that has braces goes into password"
 
 
-@pytest.mark.parametrize("knob", ["backend_audience", "trusted_network", "client_id", "token_endpoint", "audience"])
+@each("knob", ["backend_audience", "trusted_network", "client_id", "token_endpoint", "audience"])
 def test_what_the_backend_decides_is_no_knob_of_the_listing(knob: str) -> None:
     (fault,) = faults(f"backend.listing.credentials={{mode: none, {knob}: x}}")
     known = "known here: mode, send; did you mean backend.credentials"
@@ -200,13 +200,13 @@ def test_auto_is_the_callers_token_where_callers_bring_one_and_else_nothing() ->
     assert (shared.calls, shared.effective_listing, shared.lists_per_caller) == (SameResource, NoCredential, False)
 
 
-@pytest.mark.parametrize("mode", ["basic", "digest"])
+@each("mode", ["basic", "digest"])
 def test_a_user_name_with_a_colon_would_end_before_it(mode: str) -> None:
     (fault,) = faults(f"backend.credentials={{mode: {mode}, user: 'a:b', password: sesame}}")
     assert fault.startswith("backend.credentials.user: must have no colon")
 
 
-@pytest.mark.parametrize("mode", [mode.name for mode in MODES.values() if mode.per_caller])
+@each("mode", [mode.name for mode in MODES.values() if mode.per_caller])
 def test_what_everybody_is_shown_is_not_asked_for_in_a_callers_name(mode: str) -> None:
     (fault,) = faults(
         "auth={mode: jwt, issuers: [{issuer: 'https://login.example.com'}]}",

@@ -97,7 +97,7 @@ async def test_a_pattern_renames_all_that_it_matches(pattern: str, name: str, li
     assert catalog.by_name.get(listed) is catalog.by_name.get(shown)
 
 
-@pytest.mark.parametrize("pattern", ["node.list", "*.*", "n?de.*", "[a-z]*"])
+@each("pattern", ["node.list", "*.*", "n?de.*", "[a-z]*"])
 def test_a_star_in_a_name_needs_just_one_in_the_pattern(pattern: str) -> None:
     with pytest.raises(ValidationError, match="must have one \\* and no other wildcard"):
         CatalogSettings.model_validate({"tools": {pattern: {"name": "x_*"}}})
@@ -171,7 +171,7 @@ async def test_a_hidden_argument_of_a_whole_schema_is_taken_out_of_it() -> None:
     assert tool.input_schema == {"type": "object", "properties": {"a": STRING}, "required": ["a"]}
 
 
-@pytest.mark.parametrize("hidden", [True, False])
+@each("hidden", [True, False])
 async def test_a_default_that_the_schema_refuses_quarantines_the_tool_without_showing_it(hidden: bool) -> None:
     arguments = {"b": {"default": "s3cret", "hidden": hidden}}
     catalog = await built(method(parameters=TWO), method("other"), tools={"m": {"arguments": arguments}})

@@ -110,7 +110,6 @@ def test_every_faulty_path_is_told_at_once() -> None:
         ({"methods": "$", "parameter": "{name: $.a}"}, "parameter needs parameters"),
         ({"methods": "$", "parameters": "$", "parameter": "{required: $, optional: $}"}, "set one of them"),
     ],
-    ids=str,
 )
 def test_what_belongs_together_comes_together(knobs: dict[str, str], remedy: str) -> None:
     (told,) = faults(**knobs)
@@ -144,7 +143,7 @@ async def test_a_method_is_called_with_its_params() -> None:
         assert source.questions == [("api.list", params)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "told"),
     [
         ({"functions": []}, r"backend\.listing\.custom\.methods, \$\[\*\]\.a, finds nothing"),
@@ -152,7 +151,6 @@ async def test_a_method_is_called_with_its_params() -> None:
         ("functions", "no object or list"),
         (None, "no object or list"),
     ],
-    ids=str,
 )
 async def test_where_nothing_is_found_the_knob_that_found_nothing_is_named(document: Any, told: str) -> None:
     with pytest.raises(NoListing, match=f"^api.list: JSON, but .*{told}"):
@@ -173,7 +171,6 @@ async def test_where_nothing_is_found_the_knob_that_found_nothing_is_named(docum
         ([{"sections": [{"calls": [{"id": "a"}]}, {"calls": [{"id": "b"}]}]}], {"methods": "$..calls[*]"}),
         ([{"id": "a"}, {"id": "x", "private": True}, {"id": "b"}], {"methods": "$[?!@.private]"}),
     ],
-    ids=str,
 )
 def test_a_name_is_what_the_path_finds_or_the_key_or_the_entry(document: Any, paths: dict[str, Any]) -> None:
     assert [found.name for found in read(document, **paths).methods] == ["a", "b"]

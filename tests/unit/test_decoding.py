@@ -33,7 +33,7 @@ def in_parts(raw: bytes) -> tuple[Any, list[float]]:
 LARGE = {"methods": [{"name": f"m{n}", "text": 'é\\"]}' * 30, "n": [n, 2**70, 1.5, None]} for n in range(3000)]}
 
 
-@pytest.mark.parametrize("spaced", [False, True], ids=["compact", "with white space"])
+@each("spaced", {"compact": False, "with white space": True})
 def test_a_large_document_is_read_in_many_parts_to_the_same_value(spaced: bool) -> None:
     raw = jsonrpc.pretty(LARGE).encode() if spaced else jsonrpc.encode(LARGE)
     value, took = in_parts(raw)
@@ -60,7 +60,7 @@ def test_what_is_no_json_is_a_value_error(raw: bytes) -> None:
         in_parts(raw)
 
 
-@pytest.mark.parametrize("spoiled", [b'"text":nope', b'"text":"\xff"', b'"text" 1', b'"text":"\\ud800"'])
+@each("spoiled", [b'"text":nope', b'"text":"\xff"', b'"text" 1', b'"text":"\\ud800"'])
 def test_a_fault_deep_in_a_large_document_is_a_value_error(spoiled: bytes) -> None:
     raw = jsonrpc.encode(LARGE)
     middle = raw.index(b'"text"', len(raw) // 2)

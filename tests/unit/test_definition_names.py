@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
-
 from gateway.schema.bundling import bundle_schema, object_schema
 from gateway.schema.validation import ValidatorCache
 from tests.each import each
@@ -44,7 +42,7 @@ def test_names_that_meet_without_their_dots_stay_two() -> None:
     assert not check.is_valid({"p1": "text"})
 
 
-@pytest.mark.parametrize("dialect", [{}, {"$schema": "https://json-schema.org/draft/2020-12/schema"}])
+@each("dialect", [{}, {"$schema": "https://json-schema.org/draft/2020-12/schema"}])
 def test_a_whole_schema_of_the_listing_has_none_either(dialect: Any) -> None:
     whole = {
         **dialect,

@@ -83,7 +83,7 @@ CHANGES = {
 }
 
 
-@each(("change", "told"), CHANGES.values(), ids=CHANGES.keys())
+@each(("change", "told"), CHANGES)
 async def test_a_change_is_told_in_words(change: Any, told: tuple[str, ...]) -> None:
     assert await changes(method(), method(**change)) == told
 
@@ -153,7 +153,7 @@ BEFORE = (
 REST = RestProjector(Access(Auth(mode="off"), per_caller=False))
 
 
-@pytest.mark.parametrize("projector", [PROJECTOR, REST], ids=["tools --json", "GET /mcp/tools/list"])
+@each("projector", {"tools --json": PROJECTOR, "GET /mcp/tools/list": REST})
 async def test_a_saved_listing_equals_the_tools_it_was_made_of(projector: Any) -> None:
     listed = await tools(*BEFORE)
     raw = json.dumps({"tools": [projector.project(tool) for tool in listed]}).encode()
@@ -211,7 +211,7 @@ def test_what_is_neither_is_left_to_others(raw: bytes) -> None:
     assert read_snapshots(raw, "file") is None
 
 
-@pytest.mark.parametrize("raw", [b'{"tools": [5]}', b'{"tools": [{"name": "a"}]}', b'{"tools": {"m": 5}}'])
+@each("raw", [b'{"tools": [5]}', b'{"tools": [{"name": "a"}]}', b'{"tools": {"m": 5}}'])
 def test_a_broken_one_is_named(raw: bytes) -> None:
     with pytest.raises(PinError, match=r"^file: "):
         read_snapshots(raw, "file")

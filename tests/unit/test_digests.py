@@ -32,14 +32,14 @@ def other(field: Field[Any], value: Any) -> Any:
     return {"float": 1.5}.get(str(field.type).split(" ")[0], "x")
 
 
-@each("field", [field for field in fields(Tool) if field.name != "binding"], ids=lambda one: one.name)
+@each("field", [field for field in fields(Tool) if field.name != "binding"])
 def test_every_field_of_a_tool_changes_its_digest(field: Field[Any]) -> None:
     changed = replace(TOOL, **{field.name: other(field, getattr(TOOL, field.name))})
     assert changed != TOOL
     assert changed.digest != TOOL.digest
 
 
-@each("field", fields(Binding), ids=lambda one: one.name)
+@each("field", fields(Binding))
 def test_every_field_of_a_binding_changes_the_digest_of_its_tool(field: Field[Any]) -> None:
     binding = replace(TOOL.binding, **{field.name: other(field, getattr(TOOL.binding, field.name))})
     assert binding != TOOL.binding

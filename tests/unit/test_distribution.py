@@ -11,9 +11,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gateway import __version__, cli
+from tests.each import each
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -75,10 +74,9 @@ def test_the_command_has_the_name_of_the_distribution() -> None:
     assert PROJECT["name"] == cli.COMMAND
 
 
-@pytest.mark.parametrize(
+@each(
     "start",
-    [[str(Path(sys.executable).with_name(cli.COMMAND))], [sys.executable, "-m", "gateway"]],
-    ids=["script", "module"],
+    {"script": [str(Path(sys.executable).with_name(cli.COMMAND))], "module": [sys.executable, "-m", "gateway"]},
 )
 def test_it_calls_itself_by_that_name_however_it_is_started(start: list[str]) -> None:
     for arguments, said in (

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from gateway.listing.docstrings import fill_from_docstring, parse_docstring
 from gateway.listing.entries import schema_of_phrase
 from gateway.model import Method, Parameter, Structure
+from tests.each import each
 from tests.pace import quickly
 
 INTEGER = {"type": "integer"}
@@ -107,9 +106,7 @@ def shown(method: Method) -> dict[str, Any]:
     return {parameter.name: parameter.schema for parameter in method.parameters or ()}
 
 
-@pytest.mark.parametrize(
-    "text", [SPHINX, EPYTEXT, GOOGLE, NUMPY, JSDOC], ids=["sphinx", "epytext", "google", "numpy", "jsdoc"]
-)
+@each("text", {"sphinx": SPHINX, "epytext": EPYTEXT, "google": GOOGLE, "numpy": NUMPY, "jsdoc": JSDOC})
 def test_arguments_are_typed_and_described_as_the_text_does(text: str) -> None:
     listed = tuple(Parameter(name, required=True) for name in ("query", "limit", "exact"))
     method = fill_from_docstring(Method("find", description=text, parameters=listed))
@@ -168,7 +165,7 @@ def fields_in_each_form(*names: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("names", [("b", "a"), ("b",), ("a",), ("b", "a", "c")], ids=str)
+@each("names", [("b", "a"), ("b",), ("a",), ("b", "a", "c")])
 def test_fields_name_no_place_since_they_may_stand_in_any_order(names: tuple[str, ...]) -> None:
     places = (Parameter("arg0", INTEGER, True), Parameter("arg1", INTEGER, True))
     for text in fields_in_each_form(*names):
@@ -178,7 +175,7 @@ def test_fields_name_no_place_since_they_may_stand_in_any_order(names: tuple[str
         assert method.description == text, "a model still reads what the arguments mean"
 
 
-@pytest.mark.parametrize("names", [("b", "a"), ("b",), ("a",)], ids=str)
+@each("names", [("b", "a"), ("b",), ("a",)])
 def test_fields_without_places_are_never_sent_by_position(names: tuple[str, ...]) -> None:
     for text in fields_in_each_form(*names):
         listed = Method("div", description=text, parameters=None)
@@ -203,7 +200,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("line", "required"), CALLS.items(), ids=CALLS.keys())
+@each(("line", "required"), CALLS.items())
 def test_a_first_line_that_is_the_call_names_all_arguments(line: str, required: dict[str, bool]) -> None:
     text = f"{line}\n\nAdds."
     method = fill_from_docstring(Method("shop.add", description=text, parameters=None))
@@ -224,7 +221,7 @@ def test_an_argument_that_is_taken_by_name_alone_makes_the_method_by_name() -> N
     assert fill_from_docstring(listed).structure is Structure.BY_NAME
 
 
-@pytest.mark.parametrize("text", ["add(*items)", "Adds.\n\n:param *items: what to add", "Args:\n    *items: what"])
+@each("text", ["add(*items)", "Adds.\n\n:param *items: what to add", "Args:\n    *items: what"])
 def test_what_collects_any_number_of_arguments_leaves_them_open(text: str) -> None:
     assert fill_from_docstring(Method("add", description=text, parameters=None)).parameters is None
 
@@ -240,7 +237,7 @@ PROSE = [
 ]
 
 
-@pytest.mark.parametrize("text", PROSE)
+@each("text", PROSE)
 def test_prose_is_left_as_it_is(text: str) -> None:
     method = Method("add", description=text, parameters=None)
     assert fill_from_docstring(method) == method
@@ -272,7 +269,7 @@ PHRASES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("phrase", "schema"), PHRASES.items(), ids=lambda value: str(value)[:40])
+@each(("phrase", "schema"), PHRASES.items())
 def test_a_type_in_words_is_a_schema_where_every_word_is_known(phrase: str, schema: Any) -> None:
     assert schema_of_phrase(phrase) == schema
 
@@ -287,13 +284,13 @@ HOSTILE = [
 HOSTILE += [":rtype: " + "list of " * 2000, ":type a: " + "[" * 5000, "a\n" + "-" * 20_000, "f(" + "a," * 10_000 + ")"]
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
+@each("text", HOSTILE)
 def test_no_text_takes_long(text: str) -> None:
     with quickly(0.05):
         fill_from_docstring(Method("f", description=text, parameters=None))
 
 
-@pytest.mark.parametrize("text", ["", " ", "\t\n", "\n\n", "/** */", "\x1c"])
+@each("text", ["", " ", "\t\n", "\n\n", "/** */", "\x1c"])
 def test_a_description_of_blanks_says_nothing(text: str) -> None:
     assert parse_docstring(text, "f").arguments == {}
 

@@ -7,8 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
+from tests.each import each
 from tests.unit.test_structure import FLOORS, GATEWAY
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +74,7 @@ def our_tests() -> list[Path]:
     return [path for path in found if not {".venv", "node_modules"} & {*path.parts}]
 
 
-@pytest.mark.parametrize(("page", "most"), [("README.md", 250), ("CONTRIBUTING.md", 90)])
+@each(("page", "most"), [("README.md", 250), ("CONTRIBUTING.md", 90)])
 def test_a_first_page_can_be_read_at_once(page: str, most: int) -> None:
     assert lines_of(ROOT / page) <= most
 
@@ -106,7 +105,7 @@ def releases() -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-@pytest.mark.parametrize("release", releases())
+@each("release", [*releases()])
 def test_a_release_has_each_heading_once_and_in_order_and_nothing_twice(release: str) -> None:
     before, *parts = re.split(r"^### (.+)$", releases()[release], flags=re.MULTILINE)
     headings, lists = parts[::2], parts[1::2]
@@ -167,7 +166,7 @@ def test_the_architecture_page_names_only_what_is_defined() -> None:
     assert sorted(spans - known) == []
 
 
-@pytest.mark.parametrize("folder", ["docs", "docs/decisions", "docs/issuers"])
+@each("folder", ["docs", "docs/decisions", "docs/issuers"])
 def test_each_page_is_in_the_index_of_its_folder(folder: str) -> None:
     index = ROOT / folder / "README.md"
     pages = {page.name for page in index.parent.glob("*.md")} - {"README.md"}
@@ -188,7 +187,7 @@ def test_the_index_of_decisions_has_their_titles_in_their_order() -> None:
     assert listed == [(title[1], page.name, title[2]) for page, title in titles if title]
 
 
-@pytest.mark.parametrize("house", ["tests", "lab"])
+@each("house", ["tests", "lab"])
 def test_the_page_of_tests_names_every_folder(house: str) -> None:
     page = (ROOT / house / "README.md").read_text()
     folders = {file.parent.name for file in (ROOT / house).glob("*/*.py")}

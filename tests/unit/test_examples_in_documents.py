@@ -15,6 +15,7 @@ import yaml
 from gateway.cli import main
 from gateway.config.source import load_settings
 from gateway.settings import Settings
+from tests.each import each
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [
@@ -43,7 +44,7 @@ def configurations() -> Iterator[Any]:
             yield block
 
 
-@pytest.mark.parametrize("text", [*configurations()])
+@each("text", [*configurations()])
 def test_a_configuration_loads(text: str, tmp_path: Path) -> None:
     """What an example leaves out, since it is about something else, is filled in: the service, and who may call."""
     value = yaml.safe_load(re.sub(r"\$\{file:[^}]+\}", "from-a-file-of-the-operator", text))
@@ -63,7 +64,7 @@ def command_lines() -> Iterator[Any]:
                 yield pytest.param(line, id=f"{block.id} {line[:60]}")
 
 
-@pytest.mark.parametrize("line", [*command_lines()])
+@each("line", [*command_lines()])
 def test_a_command_line_names_a_command_and_options_that_exist(line: str) -> None:
     words = shlex.split(re.split(r" [|>&;]|\s+#| {3,}", line)[0])
     context = click.Context(main)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from gateway.backend.redaction import MAX_BYTES, ErrorRedactor, secrets_in_headers
 from gateway.jsonrpc.response import ResponseError
 from tests.each import each
@@ -91,14 +89,14 @@ def test_an_ordinary_message_goes_through_unharmed(message: str) -> None:
     assert CLEANER.redact(message) == message
 
 
-@each(("text", "leak", "shown"), REDACTED.values(), ids=REDACTED.keys())
+@each(("text", "leak", "shown"), REDACTED)
 def test_what_is_internal_is_taken_out(text: str, leak: str, shown: str) -> None:
     cleaned = CLEANER.redact(text)
     assert leak not in cleaned
     assert cleaned == shown
 
 
-@each("stack", STACKS.values(), ids=STACKS.keys())
+@each("stack", STACKS)
 def test_a_stack_is_taken_out_and_its_sentence_stays(stack: str) -> None:
     cleaned = CLEANER.redact(stack)
     assert "no key" in cleaned
@@ -116,7 +114,7 @@ def test_a_stack_is_taken_out_and_its_sentence_stays(stack: str) -> None:
         assert leak not in cleaned
 
 
-@pytest.mark.parametrize("pad", ["", "x" * 3000], ids=["short", "beyond the bound"])
+@each("pad", {"short": "", "beyond the bound": "x" * 3000})
 def test_a_secret_that_json_escapes_is_taken_out_of_json_as_well(pad: str) -> None:
     secret = 'Token token="k3y/one", p="a\\b"'
     cleaner = ErrorRedactor([secret])
@@ -166,12 +164,12 @@ FAULTS = {
 }
 
 
-@each(("fault", "text"), FAULTS.values(), ids=FAULTS.keys())
+@each(("fault", "text"), FAULTS)
 def test_a_fault_is_described_in_a_sentence_or_two(fault: ResponseError, text: str) -> None:
     assert CLEANER.error_text(fault) == text
 
 
-@pytest.mark.parametrize("data", ["é" * 5000, {"k": ["x" * 3000]}, "a" * 10**6])
+@each("data", ["é" * 5000, {"k": ["x" * 3000]}, "a" * 10**6])
 def test_whatever_comes_is_capped(data: Any) -> None:
     described = CLEANER.error_text(ResponseError(1, "m" * 1500, data))
     assert len(described.encode()) <= MAX_BYTES
@@ -204,7 +202,7 @@ TORTURES = {
 }
 
 
-@pytest.mark.parametrize("text", TORTURES.values(), ids=TORTURES.keys())
+@each("text", TORTURES)
 def test_cleaning_takes_time_linear_in_the_text(text: str) -> None:
     with quickly(0.2):
         CLEANER.redact(text)

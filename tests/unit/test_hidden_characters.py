@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from gateway.auth.access import Access
 from gateway.catalog.build import Builder
 from gateway.model import Listing, Method, Tool
@@ -74,7 +72,7 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(child)
 
 
-@each("text", HIDDEN.values(), ids=HIDDEN.keys())
+@each("text", HIDDEN)
 async def test_what_hides_reaches_no_model_wherever_it_stands(text: str) -> None:
     assert sum(map(has_hidden_characters, texts(everywhere(text)))) > 15
     tool = await tool_of(everywhere(text), result=everywhere(text))
@@ -141,7 +139,7 @@ async def test_a_result_with_a_value_that_is_not_shown_passes_what_clients_check
     assert not ValidatorCache().compile(tool.output_check or {}).is_valid({"state": "shut"})
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         {

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from gateway.catalog.build import Builder
 from gateway.discovery.refreshing import COLLECTOR
 from gateway.listing.openrpc import parse_listing
@@ -83,7 +81,7 @@ EXTERNAL = ["http://{}/x", "https://{}/x#/a", "file:///etc/passwd", "other.json"
 
 
 @each("reference", EXTERNAL)
-@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "extends"])
+@each("keyword", ["$ref", "$dynamicRef", "extends"])
 async def test_s01_a_reference_out_of_the_listing_is_quarantined_and_never_fetched(
     keyword: str, reference: str
 ) -> None:
@@ -98,7 +96,7 @@ async def test_s01_a_reference_out_of_the_listing_is_quarantined_and_never_fetch
         await stranger.close()
 
 
-@pytest.mark.parametrize("keyword", ["$schema", "$id", "id", "$vocabulary"])
+@each("keyword", ["$schema", "$id", "id", "$vocabulary"])
 async def test_s01_s10_names_of_documents_elsewhere_are_left_out_and_never_fetched(keyword: str) -> None:
     stranger = Bystander()
     await stranger.open()
@@ -120,7 +118,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("schema", LOOPS.values(), ids=LOOPS.keys())
+@each("schema", LOOPS)
 async def test_s02_recursion_without_descent_is_quarantined(schema: Json) -> None:
     entry = await refused(schema)
     assert "back to itself" in entry.reason
@@ -138,7 +136,7 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern[:20])
+@each("pattern", PATTERNS)
 async def test_s03_s04_any_expression_makes_a_tool_whose_check_is_quick_and_is_published(pattern: str) -> None:
     with promptly():
         catalog = await built({"type": "string", "pattern": pattern})
@@ -150,7 +148,7 @@ async def test_s03_s04_any_expression_makes_a_tool_whose_check_is_quick_and_is_p
             check.faults({"p": text[:length]})
 
 
-@pytest.mark.parametrize(("pattern", "text"), [(r"^\d+$", "٣"), ("^a$", "a\n")])
+@each(("pattern", "text"), [(r"^\d+$", "٣"), ("^a$", "a\n")])
 async def test_s05_expressions_mean_what_they_mean_in_ecma_262(pattern: str, text: str) -> None:
     assert not (await validator({"pattern": pattern})).is_valid({"p": text})
 
@@ -169,7 +167,7 @@ LADDERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("schema", LADDERS.values(), ids=LADDERS.keys())
+@each("schema", LADDERS)
 async def test_s06_a_ladder_is_quarantined_at_once(schema: Json) -> None:
     await refused(schema)
 
@@ -202,7 +200,7 @@ LARGE = {
 }
 
 
-@each(("schema", "reason"), LARGE.values(), ids=LARGE.keys())
+@each(("schema", "reason"), LARGE)
 async def test_s07_size_depth_subschemas_and_enums_are_bounded(schema: Json, reason: str) -> None:
     entry = await refused(schema)
     assert reason in entry.reason
@@ -230,7 +228,7 @@ async def test_s07_many_definitions_of_one_name_are_told_apart_at_once() -> None
     assert len(catalog.tools[1].input_schema["$defs"]) == 900
 
 
-@each("schema", [[], None, True, {}, 5, "string"], ids=repr)
+@each("schema", [[], None, True, {}, 5, "string"])
 async def test_s09_what_says_nothing_about_an_argument_lets_any_value_in(schema: Any) -> None:
     (tool,) = [tool for tool in (await built(schema)).tools if tool.name == "m0"]
     assert tool.input_schema["properties"]["p"] == {}
@@ -267,9 +265,7 @@ async def test_s15_a_backends_word_on_harmlessness_is_data() -> None:
     assert tool.annotations == {}
 
 
-@pytest.mark.parametrize(
-    "result", [{"$ref": "http://x.invalid/y"}, ladder(25, lambda r: {"anyOf": [r, r]}), nested(40)]
-)
+@each("result", [{"$ref": "http://x.invalid/y"}, ladder(25, lambda r: {"anyOf": [r, r]}), nested(40)])
 async def test_s21_an_unusable_result_schema_costs_the_tool_nothing_but_that_schema(result: Json) -> None:
     with promptly():
         catalog = await built(result=result)
@@ -294,7 +290,7 @@ async def test_s21_s22_bad_entries_take_no_good_one_down_and_order_does_not_matt
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize("kind", ["array", "string", ["array", "null"]])
+@each("kind", ["array", "string", ["array", "null"]])
 async def test_s09_arguments_that_are_no_object_are_quarantined_until_an_override_names_them(kind: Any) -> None:
     listing = Listing("jsonrpc_mcp", (Method("m", input_schema={"type": kind}),))
     catalog = await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())

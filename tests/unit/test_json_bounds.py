@@ -6,7 +6,6 @@ import json
 import uuid
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,7 +73,7 @@ def test_usual_values_are_known_to_be_shallow_by_their_text(value: Any) -> None:
     assert not may_nest_deeper(json.dumps(value).encode() + PAD.encode(), 256)
 
 
-@pytest.mark.parametrize("text", ['"[",', '"]",', "[],", '"\\"[",', '"\\\\","[",'])
+@each("text", ['"[",', '"]",', "[],", '"\\"[",', '"\\\\","[",'])
 def test_hostile_texts_are_looked_through_in_time(text: str) -> None:
     raw = f"[{text * (1024**2 // len(text))}1]".encode()
     with quickly(0.1):

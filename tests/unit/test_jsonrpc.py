@@ -42,19 +42,19 @@ NOT_JSON = {
 }
 
 
-@each("raw", NOT_JSON.values(), ids=NOT_JSON.keys())
+@each("raw", NOT_JSON)
 def test_what_is_not_json_in_utf_8_is_a_parse_error(raw: bytes) -> None:
     with pytest.raises(ParseError):
         decode_strictly(raw)
 
 
-@each("raw", NOT_JSON.values(), ids=NOT_JSON.keys())
+@each("raw", NOT_JSON)
 def test_a_backend_that_sends_it_raises_a_value_error_and_nothing_else(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode(raw)
 
 
-@pytest.mark.parametrize("opening", [b"[", b'{"a":'])
+@each("opening", [b"[", b'{"a":'])
 def test_nesting_is_allowed_up_to_the_cap_exactly(opening: bytes) -> None:
     closing = b"]" if opening == b"[" else b"}"
 
@@ -75,13 +75,13 @@ BOMBS = {
 }
 
 
-@each("raw", BOMBS.values(), ids=BOMBS.keys())
+@each("raw", BOMBS)
 def test_objects_and_arrays_beyond_a_number_are_refused_before_they_are_made(raw: bytes) -> None:
     with quickly(), pytest.raises(BadMessage, match="More than 50000 objects and arrays"):
         decode_strictly(raw)
 
 
-@pytest.mark.parametrize("end", [b"", b"\\"])
+@each("end", [b"", b"\\"])
 def test_a_text_that_is_not_closed_is_looked_through_once(end: bytes) -> None:
     with quickly(), pytest.raises(ParseError):
         decode_strictly(b"[" * (MAX_DEPTH // 2) + b"[]," * MAX_DEPTH + b'"' + b'\\"' * 500_000 + end)
@@ -153,7 +153,7 @@ def test_duplicate_member_names_are_refused_however_they_are_spelt(raw: bytes) -
         {f"k{n}": [{"k": n}] for n in range(100)},
     ],
 )
-@pytest.mark.parametrize("style", [{}, {"indent": 2}, {"separators": (" , ", " : ")}, {"ensure_ascii": False}])
+@each("style", [{}, {"indent": 2}, {"separators": (" , ", " : ")}, {"ensure_ascii": False}])
 def test_colons_and_brackets_inside_strings_confuse_nobody(value: Any, style: dict[str, Any]) -> None:
     assert decode_strictly(json.dumps(value, **style).encode()) == value
 

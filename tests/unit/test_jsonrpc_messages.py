@@ -102,7 +102,7 @@ def test_a_message_without_an_id_is_a_notification() -> None:
     assert parse_message({"jsonrpc": "2.0", "method": "n", "params": [1]}) == Notification("n", [1])
 
 
-@pytest.mark.parametrize("member", [{"result": None}, {"result": {}}, {"error": {"code": 1}}])
+@each("member", [{"result": None}, {"result": {}}, {"error": {"code": 1}}])
 def test_an_answer_posted_by_a_client_is_told_from_a_call(member: dict[str, Any]) -> None:
     response = ClientResponse(1, member.get("result"), member.get("error"))
     assert parse_message({"jsonrpc": "2.0", "id": 1} | member) == response
@@ -171,7 +171,7 @@ FORGIVEN = {
 }
 
 
-@each(("raw", "expected"), FORGIVEN.values(), ids=FORGIVEN.keys())
+@each(("raw", "expected"), FORGIVEN)
 def test_what_is_harmless_in_a_response_is_forgiven(raw: bytes, expected: tuple[Any, ResponseError | None]) -> None:
     assert parse_response(raw, "7") == expected
 
@@ -190,7 +190,7 @@ BARE = {
 }
 
 
-@pytest.mark.parametrize(("raw", "expected"), BARE.values(), ids=BARE.keys())
+@each(("raw", "expected"), BARE)
 def test_what_is_no_response_is_the_result_where_results_are_bare(
     raw: bytes, expected: tuple[Any, ResponseError | None]
 ) -> None:
@@ -231,13 +231,13 @@ VIOLATIONS = {
 }
 
 
-@each(("raw", "violation"), VIOLATIONS.values(), ids=VIOLATIONS.keys())
+@each(("raw", "violation"), VIOLATIONS)
 def test_anything_else_is_a_violation_that_is_named(raw: bytes, violation: str) -> None:
     with pytest.raises(ValueError, match=violation):
         parse_response(raw, "7")
 
 
-@each("result", [b'"%s"' % LONG, b'["%s"]' % LONG], ids=["a text", "a list"])
+@each("result", {"a text": b'"%s"' % LONG, "a list": b'["%s"]' % LONG})
 @each("read", [parse_response, parse_large_response])
 def test_an_integer_that_begins_with_ours_is_another_id(read: Callable[..., Any], result: bytes) -> None:
     with pytest.raises(ValueError, match="two members"):

@@ -55,9 +55,9 @@ def parsed(raw: bytes) -> tuple[Any, ResponseError | None]:
     return jsonrpc.decode(result) if type(result) is Raw else result, fault
 
 
-@each("part", GOOD.values(), ids=GOOD.keys())
-@pytest.mark.parametrize("error", [b"", b',"error":null'])
-@pytest.mark.parametrize("id", [b'"id":"7",', b""])
+@each("part", GOOD)
+@each("error", [b"", b',"error":null'])
+@each("id", [b'"id":"7",', b""])
 def test_sound_json_is_not_decoded(part: bytes, error: bytes, id: bytes) -> None:
     raw = response(part, b"{" + id + b'"result":%s' + error + b"}")
     result, fault = parse_large_response(raw, "7")
@@ -66,8 +66,8 @@ def test_sound_json_is_not_decoded(part: bytes, error: bytes, id: bytes) -> None
     assert jsonrpc.decode(result) == parse_response(raw, "7")[0]
 
 
-@each("part", BAD.values(), ids=BAD.keys())
-@pytest.mark.parametrize("beside", [False, True], ids=["within the result", "beside the result"])
+@each("part", BAD)
+@each("beside", {"within the result": False, "beside the result": True})
 def test_what_no_decoded_response_may_have_is_refused(part: bytes, beside: bool) -> None:
     raw = response(part)
     if beside:
@@ -78,7 +78,7 @@ def test_what_no_decoded_response_may_have_is_refused(part: bytes, beside: bool)
         parse_large_response(raw, "7")
 
 
-@each("part", SOME.values(), ids=SOME.keys())
+@each("part", SOME)
 def test_what_bytes_do_not_decide_is_decoded_and_serialized_again(part: bytes) -> None:
     raw, taken = response(part), list[int]()
     assert parse_large_response(raw, "7", take=taken.append) == (Raw(jsonrpc.encode(parse_response(raw, "7")[0])), None)
@@ -121,7 +121,7 @@ def test_a_text_is_decoded_and_json_that_is_no_response_too() -> None:
     assert parse_large_response(bare, "7", bare=True) == (Raw(jsonrpc.encode({"pad": PAD})), None)
 
 
-@pytest.mark.parametrize("style", [{"indent": 2}, {}, {"indent": 1, "separators": (",", ":")}])
+@each("style", [{"indent": 2}, {}, {"indent": 1, "separators": (",", ":")}])
 def test_white_space_of_the_service_is_left_out(style: dict[str, Any]) -> None:
     value = {"pad": PAD, "text": "a, b: c", "numbers": [1, 2.5]}
     raw = json.dumps({"id": "7", "result": value}, **style).replace("\n", "\r\n").encode()

@@ -116,7 +116,7 @@ async def test_a_connection_whose_request_was_not_read_is_not_used_again() -> No
             connection.close()
 
 
-@pytest.mark.parametrize("begun", [b"X-Long: ", b"X-Long", b"HTTP/1.1 200 "], ids=["value", "name", "reason"])
+@each("begun", {"value": b"X-Long: ", "name": b"X-Long", "reason": b"HTTP/1.1 200 "})
 async def test_a_line_of_a_head_without_end_is_given_up_at_the_size_of_a_head(begun: bytes) -> None:
     """Nothing else would end it: each byte comes in time."""
     head = b"" if begun.startswith(b"HTTP") else b"HTTP/1.1 200 OK\r\n"

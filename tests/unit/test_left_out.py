@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
 import yaml
 
 from gateway.catalog.build import Builder
@@ -12,6 +11,7 @@ from gateway.catalog.curation import left_out
 from gateway.model import Catalog, Listing, Method, Parameter
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
+from tests.each import each
 
 BROKEN: Final = Method("books.purge", parameters=(Parameter("filter", {"$ref": "#/nowhere"}),))
 SECRETS: Final = ("dumpprivkey", "wallet.getSeedPhrase")
@@ -34,7 +34,7 @@ def with_yaml(knobs: dict[str, Any], text: str) -> CatalogSettings:
     return CatalogSettings.model_validate(knobs | yaml.safe_load(text)["catalog"])
 
 
-@pytest.mark.parametrize("knobs", KNOBS, ids=str)
+@each("knobs", KNOBS)
 async def test_the_yaml_of_each_row_offers_its_method_and_no_other(knobs: dict[str, Any]) -> None:
     settings = CatalogSettings.model_validate(knobs)
     before = await built(settings)

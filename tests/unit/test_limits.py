@@ -173,7 +173,7 @@ CALLERS = {
 }
 
 
-@each(("trusted", "peer", "header", "caller"), CALLERS.values(), ids=CALLERS.keys())
+@each(("trusted", "peer", "header", "caller"), CALLERS)
 def test_the_caller_is_the_rightmost_address_that_is_no_trusted_proxy(
     trusted: tuple[str, ...], peer: str, header: list[str], caller: str
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.catalog.build import Builder
 from gateway.catalog.curation import lacks_description, lint_catalog
 from gateway.model import Catalog, Listing, Method, Structure
@@ -47,7 +45,7 @@ async def test_a_remark_names_the_tool_and_what_could_be_done(bad: Method, remar
     assert remark in said
 
 
-@pytest.mark.parametrize("name", ["node.list", "x" * 65])
+@each("name", ["node.list", "x" * 65])
 async def test_names_that_llm_apis_refuse_are_remarked_where_models_are_shown_them(name: str) -> None:
     listed = await catalog(method(name))
     (said,) = lint_catalog(listed, CatalogSettings(names="mcp"))

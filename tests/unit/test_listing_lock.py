@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from gateway.catalog.build import Builder
 from gateway.config.source import load_settings
 from gateway.discovery.discovery import Discovery
@@ -17,6 +15,7 @@ from gateway.model import Caller, Catalog, Listing, Method
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params, ServiceSettings
 from gateway.store.memory import MemoryStore
+from tests.each import each
 from tests.virtual_time import at, virtually
 from tests.waiting import until
 
@@ -68,7 +67,7 @@ class Service:
         return asyncio.create_task(SharedListing(self.listing, store, settings()).fetch_listing(Caller()))
 
 
-@pytest.mark.parametrize("death", [20.0, 20.4, 20.9])
+@each("death", [20.0, 20.4, 20.9])
 def test_who_died_while_it_listed_is_replaced_within_four_seconds(death: float) -> None:
     @virtually
     async def run() -> None:

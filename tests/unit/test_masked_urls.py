@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.text import masked_url, secrets_in
+from tests.each import each
 from tests.program import run, settings
 
 KEY = "7f9a2c41d8e04b3f9c6a5b1e2d3f4a5b"
@@ -35,12 +34,12 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize(("url", "shown"), MASKED.items())
+@each(("url", "shown"), MASKED.items())
 def test_what_may_be_a_token_is_masked(url: str, shown: str) -> None:
     assert masked_url(url) == shown
 
 
-@pytest.mark.parametrize("url", SHOWN)
+@each("url", SHOWN)
 def test_other_addresses_are_shown_as_they_are(url: str) -> None:
     assert masked_url(url) == url
     assert secrets_in(url) == ()

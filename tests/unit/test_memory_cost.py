@@ -13,6 +13,7 @@ from gateway.errors import Overloaded
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.jsonrpc.bounds import memory_cost
 from gateway.telemetry.exchange_memory import ExchangeMemory
+from tests.each import each
 
 SIZE: Final = 200_000
 PARTS: Final = (
@@ -34,7 +35,7 @@ def taken_by(value: Any) -> int:
     return sys.getsizeof(value) + sum(taken_by(one) for one in inner if not (one is None or one == 1 or one == ""))
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@each("name", [*TEXTS])
 def test_the_estimate_is_at_least_what_text_and_value_take(name: str) -> None:
     raw = TEXTS[name].encode()
     assert memory_cost(raw) >= taken_by(jsonrpc.decode(raw)) + len(raw)

@@ -26,7 +26,7 @@ async def built(listing: Listing, **knobs: Any) -> Catalog:
     return await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings.model_validate(knobs))
 
 
-@each("members", BAD.values(), ids=BAD.keys())
+@each("members", BAD)
 async def test_an_entry_without_an_input_schema_is_quarantined_alone_with_reason_and_remedy(members: Any) -> None:
     entries = [GOOD, {"name": "purge", **members}]
     for listing in (jsonrpc_mcp.parse_listing(entries), static.parse_listing({"tools": entries})):

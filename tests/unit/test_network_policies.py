@@ -6,8 +6,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import pytest
-
+from tests.each import each
 from tests.kustomize import rendered
 
 KUBERNETES: Final = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -83,7 +82,7 @@ def let_through(resources: list[dict[str, Any]], direction: str, peer: Peer, por
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("overlay", "coming"),
     [
         ("one-service", {(NGINX, *HTTP)}),

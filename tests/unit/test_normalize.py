@@ -227,7 +227,7 @@ OUTPUTS = {
 }
 
 
-@each(("declared", "published"), OUTPUTS.values(), ids=OUTPUTS.keys())
+@each(("declared", "published"), OUTPUTS)
 def test_an_output_schema_is_published_where_it_says_something(declared: Any, published: Any) -> None:
     tool = made(method(result=declared))
     assert tool.output_schema == published
@@ -309,14 +309,13 @@ DESTROYS = {"annotations": {"destructiveHint": True}}
 
 @each(
     ("override", "listed", "trusted", "confirms"),
-    [
-        (DESTROYS, {}, False, True),
-        ({}, {"destructiveHint": True}, True, True),
-        ({}, {"destructiveHint": True}, False, False),
-        ({}, {}, True, False),
-        ({**DESTROYS, "confirm": False}, {}, False, False),
-    ],
-    ids=["the operator says so", "a trusted backend says so", "a stranger says so", "nobody says", "told otherwise"],
+    {
+        "the operator says so": (DESTROYS, {}, False, True),
+        "a trusted backend says so": ({}, {"destructiveHint": True}, True, True),
+        "a stranger says so": ({}, {"destructiveHint": True}, False, False),
+        "nobody says": ({}, {}, True, False),
+        "told otherwise": ({**DESTROYS, "confirm": False}, {}, False, False),
+    },
 )
 def test_the_rule_for_destructive_tools_matches_what_is_said(
     override: Any, listed: Any, trusted: bool, confirms: bool

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema
-import pytest
 import referencing
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,7 +37,7 @@ COSTLY: dict[str, tuple[Json, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("schema", "values"), COSTLY.values(), ids=COSTLY.keys())
+@each(("schema", "values"), COSTLY)
 def test_numbers_that_are_compared_slowly_hold_nobody_up(schema: Json, values: list[Any]) -> None:
     validator = VALIDATORS.compile({"items": schema})
     with quickly(0.4):
@@ -46,13 +45,13 @@ def test_numbers_that_are_compared_slowly_hold_nobody_up(schema: Json, values: l
         validator.faults(values)
 
 
-@pytest.mark.parametrize("values", [
-    [10**300 + n for n in range(3_000)],
-    [2**63 + n for n in range(45_000)],
-    [[10**20 + n] for n in range(30_000)],
-    [{"a": -(10**3_000) - n} for n in range(300)],
-    [[0.5, -(2**63) - 1 - n] for n in range(30_000)],
-], ids=["integers", "of the least size", "within lists", "within objects", "beside fractions"])  # fmt: skip
+@each("values", {
+    "integers": [10**300 + n for n in range(3_000)],
+    "of the least size": [2**63 + n for n in range(45_000)],
+    "within lists": [[10**20 + n] for n in range(30_000)],
+    "within objects": [{"a": -(10**3_000) - n} for n in range(300)],
+    "beside fractions": [[0.5, -(2**63) - 1 - n] for n in range(30_000)],
+})  # fmt: skip
 def test_huge_integers_that_must_differ_from_each_other_hold_nobody_up(values: list[Any]) -> None:
     validator = VALIDATORS.compile({"uniqueItems": True, "minItems": 2})
     with quickly(0.4):
@@ -91,7 +90,7 @@ ONE_BY_ONE: dict[str, tuple[Json, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("schema", "item"), ONE_BY_ONE.values(), ids=ONE_BY_ONE.keys())
+@each(("schema", "item"), ONE_BY_ONE)
 def test_what_is_looked_for_one_by_one_counts(schema: Json, item: Any) -> None:
     validator = VALIDATORS.compile({"items": schema})
     with quickly(0.4):

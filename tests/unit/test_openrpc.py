@@ -20,6 +20,7 @@ from gateway.listing.static import Static
 from gateway.model import Catalog, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, ListingSettings, Params
+from tests.each import each
 
 LONG = "Looks up a book by its number, and tells where in the library it stands at the moment."
 
@@ -51,9 +52,7 @@ def test_an_example_of_what_has_headings_for_names_is_by_position() -> None:
     assert described(examples=[example]) == "Examples:\n[7,null]"
 
 
-@pytest.mark.parametrize(
-    "example", [None, 5, {}, {"params": 5}, {"params": [5]}, {"params": [{"name": [], "value": 1}]}]
-)
+@each("example", [None, 5, {}, {"params": 5}, {"params": [5]}, {"params": [{"name": [], "value": 1}]}])
 def test_an_example_that_is_none_is_left_out(example: Any) -> None:
     assert described(description="A book.", examples=[example]) == "A book."
 
@@ -64,7 +63,7 @@ def test_many_and_long_ones_are_bounded() -> None:
     assert len(described(errors=errors, examples=examples).encode()) < 6000
 
 
-@pytest.mark.parametrize(
+@each(
     ("structure", "names", "sent"),
     [
         ("by-name", ["b", "a"], Structure.BY_NAME),

@@ -6,8 +6,6 @@ import asyncio
 import time
 from typing import Any
 
-import pytest
-
 from gateway import jsonrpc
 from gateway.catalog.pages import MAX_PAGE_BYTES, PageCache
 from gateway.concurrency.turns import SLICE
@@ -130,7 +128,7 @@ async def test_the_page_of_a_large_catalog_is_made_when_it_is_asked_for_and_othe
     assert any(0 < shown < 5000 for shown in shown_at_a_turn)
 
 
-@pytest.mark.parametrize(("size", "fits"), [(150, True), (800, True), (801, False), (1200, False)])
+@each(("size", "fits"), [(150, True), (800, True), (801, False), (1200, False)])
 async def test_the_cache_is_bounded_and_a_page_that_does_not_fit_is_still_served(size: int, fits: bool) -> None:
     """A page counts with 200 bytes besides its tools."""
     bare = len((await PageCache().get_page(catalog("a", description="x"), Names(), None, 10)).tools) - 1

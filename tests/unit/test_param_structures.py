@@ -192,7 +192,7 @@ async def test_a_shape_is_a_guess_where_nobody_says_it(
     assert (await bound(knobs, params, **members)).structure_is_known is certain
 
 
-@pytest.mark.parametrize("structure", [Structure.EITHER, Structure.UNKNOWN])
+@each("structure", [Structure.EITHER, Structure.UNKNOWN])
 async def test_behind_leading_params_arguments_come_by_position_where_the_method_takes_that(
     structure: Structure,
 ) -> None:
@@ -225,7 +225,7 @@ HEADINGS = {
 }
 
 
-@pytest.mark.parametrize(("method", "parameter"), HEADINGS.values(), ids=HEADINGS.keys())
+@each(("method", "parameter"), HEADINGS)
 async def test_a_name_that_can_be_no_key_decides_for_all_methods_that_do_not_say(method: str, parameter: str) -> None:
     entries = [
         {"name": method, "params": [{"name": parameter, "schema": {}}]},

@@ -63,7 +63,7 @@ CALLS = {
 }
 
 
-@each(("binding", "arguments", "params"), CALLS.values(), ids=CALLS.keys())
+@each(("binding", "arguments", "params"), CALLS)
 def test_params_have_the_shape_that_the_method_takes(binding: Binding, arguments: dict[str, Any], params: Any) -> None:
     assert build_params(binding, arguments) == params
 

@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 import jsonschema
-import pytest
 import referencing
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,14 +55,14 @@ def test_equal_expressions_count_once_and_a_refused_one_spends_its_part() -> Non
 HEAVY = [r"(a{90}|b{90}){3}", r"\p{L}{5}", "[^a]{200}", ".{30}", "a|" * 400, r"(?i)\p{L}{3}", "(?=a)", "("]
 
 
-@pytest.mark.parametrize("pattern", HEAVY, ids=lambda pattern: pattern[:20])
+@each("pattern", HEAVY)
 def test_a_thousand_expressions_are_compiled_in_bounded_time(pattern: str) -> None:
     schema = {"properties": {f"p{n}": {"pattern": f"{pattern}{n}"} for n in range(1000)}}
     with COLLECTOR.gc_paused(), quickly():
         ValidatorCache().compile(schema)
 
 
-@pytest.mark.parametrize("pattern", ["[ab]*a[ab]{400}c", "[ab]*a[ab]{20}c", "^(a|b|ab)*c$"])
+@each("pattern", ["[ab]*a[ab]{400}c", "[ab]*a[ab]{20}c", "^(a|b|ab)*c$"])
 def test_a_long_text_that_is_made_for_an_expression_is_answered_at_once(pattern: str) -> None:
     validator = VALIDATORS.compile({"properties": {"a": {"type": "string", "pattern": pattern}}})
     assert not validator.is_valid({"a": "d"})
@@ -101,7 +100,7 @@ REVERSALS = {
 }
 
 
-@each(("schema", "value"), REVERSALS.values(), ids=REVERSALS.keys())
+@each(("schema", "value"), REVERSALS)
 def test_what_only_our_engine_cannot_check_never_refuses_a_value(schema: Json, value: Any) -> None:
     assert jsonschema.Draft202012Validator(schema).is_valid(value)
     assert VALIDATORS.compile(schema).is_valid(value)

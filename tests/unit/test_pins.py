@@ -71,7 +71,7 @@ CHANGES = {
 }
 
 
-@each(("change", "what"), CHANGES.values(), ids=CHANGES.keys())
+@each(("change", "what"), CHANGES)
 async def test_a_tool_that_changed_is_held_back_alone_with_what_changed(change: Any, what: str) -> None:
     pins = await pinned(method(), method("other"))
     catalog = await built(method(**change), method("other"), pins=pins)
@@ -96,7 +96,7 @@ def guarded(annotations: Any) -> Method:
     return listed
 
 
-@pytest.mark.parametrize(("before", "after"), LEVELS)
+@each(("before", "after"), LEVELS)
 async def test_a_tool_whose_service_does_not_ask_for_scopes_any_more_is_held_back(before: Any, after: Any) -> None:
     held = await built(guarded(after), pins=await pinned(guarded(before)))
     assert (held.names, held.quarantined[0].name) == ((), "m")
@@ -114,7 +114,7 @@ async def test_a_trusted_hint_that_changed_is_found_out() -> None:
     assert catalog.quarantined[0].reason == "changed since it was pinned: annotations"
 
 
-@pytest.mark.parametrize("hint", [{}, {"destructiveHint": True}], ids=["listed", "overridden"])
+@each("hint", {"listed": {}, "overridden": {"destructiveHint": True}})
 async def test_a_mark_of_the_gateways_own_is_no_change(hint: dict[str, bool]) -> None:
     rebuild = Method("cache.rebuild", description="Rebuilds the system cache.", parameters=())
     (tool,) = (await built(rebuild)).tools
@@ -152,7 +152,7 @@ async def test_a_tool_that_is_gone_is_no_fault() -> None:
     assert (catalog.names, catalog.quarantined) == (("n",), ())
 
 
-@pytest.mark.parametrize("names", ["mcp", "llm"])
+@each("names", ["mcp", "llm"])
 async def test_which_names_are_shown_is_no_matter_of_pins(names: str) -> None:
     catalog = await built(method("a.b"), pins=await pinned(method("a.b"), names="mcp"), names=names)
     assert (catalog.names, catalog.quarantined) == (("a.b",), ())
@@ -242,7 +242,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("content", "said"), BROKEN.values(), ids=BROKEN.keys())
+@each(("content", "said"), BROKEN)
 def test_a_broken_file_is_named_with_what_is_wrong_and_the_remedy(tmp_path: Path, content: str, said: str) -> None:
     file = tmp_path / "pins.json"
     file.write_text(content)
@@ -280,7 +280,7 @@ class QueuedBinding(Binding):
 BOUND = Binding("m", Structure.BY_NAME)
 
 
-@pytest.mark.parametrize(
+@each(
     ("tool", "field"),
     [
         (ColoredTool("m", "m", "", {}, BOUND), "ColoredTool: color"),

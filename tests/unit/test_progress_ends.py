@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any, TypeAlias
 
-import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError, InvalidParams
 from gateway.jsonrpc import Raw, Request
 from gateway.mcp.messages import Events
 from gateway.mcp.running import stream_progress
+from tests.each import each
 
 Result: TypeAlias = dict[str, Any]
 
@@ -65,7 +65,7 @@ async def test_an_unforeseen_failure_becomes_an_internal_error_and_is_logged() -
     assert [line["event"] for line in lines] == ["internal error"]
 
 
-@pytest.mark.parametrize("cancels", [True, False])
+@each("cancels", [True, False])
 async def test_an_error_that_nobody_is_left_to_hear_is_no_trouble(cancels: bool) -> None:
     """asyncio would report an exception of a task that nobody asked for."""
 

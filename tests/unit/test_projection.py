@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator
 
 from gateway.catalog.pins import pin_of
 from gateway.mcp.content import ToolProjector
 from gateway.model import Binding, NameStyle, Structure, Tool
+from tests.each import each
 
 
 def test_whatever_changes_what_is_shown_changes_the_key() -> None:
@@ -50,7 +50,7 @@ def nested(closed: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("style", NameStyle)
+@each("style", NameStyle)
 def test_models_are_shown_no_closed_object_and_other_clients_the_services_own_words(style: NameStyle) -> None:
     schema = nested(CLOSED)
     tool = Tool("t", "t", "", schema, Binding("t", Structure.BY_NAME), output_schema=schema)
@@ -60,7 +60,7 @@ def test_models_are_shown_no_closed_object_and_other_clients_the_services_own_wo
     assert tool.checked_schema["additionalProperties"] is False, "the check refuses others all the same"
 
 
-@pytest.mark.parametrize(
+@each(
     ("listed", "shown"),
     [
         ({"type": "object", "additionalProperties": True}, {"type": "object"}),
@@ -81,7 +81,7 @@ def test_models_are_shown_no_boolean_in_place_of_a_schema(listed: dict[str, Any]
         assert check.is_valid(value) == check_shown.is_valid(value), value
 
 
-@pytest.mark.parametrize("style", NameStyle)
+@each("style", NameStyle)
 def test_a_schema_that_names_its_dialect_is_shown_as_it_was_written(style: NameStyle) -> None:
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **nested(CLOSED)}
     tool = Tool("t", "t", "", schema, Binding("t", Structure.BY_NAME))
@@ -92,7 +92,7 @@ A: dict[str, Any] = {"properties": {"a": {}}, "required": ["a"], "additionalProp
 B: dict[str, Any] = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"], "additionalProperties": False}
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         {"type": "object", "oneOf": [A, B]},

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from gateway.backend.queue import LISTING, FairQueue, NoTurn, QueueFull
 from tests.clock import Clock, by_hand
+from tests.each import each
 from tests.queueing import Stand, settle
 
 
-@pytest.mark.parametrize(
+@each(
     ("connections", "kept", "third", "two_thirds", "half_of_third"),
     [
         (1, 0, 1, 1, 1), (2, 0, 1, 1, 1), (3, 0, 1, 2, 1), (4, 1, 1, 2, 1), (8, 2, 2, 4, 1), (12, 3, 3, 6, 1),
@@ -50,7 +51,7 @@ async def test_one_tool_holds_a_third_whoever_calls_it() -> None:
     await stand.leave()
 
 
-@pytest.mark.parametrize("connections", [8, 12, 16, 100])
+@each("connections", [8, 12, 16, 100])
 async def test_one_caller_holds_half_of_a_tools_third_and_another_gets_in_at_once(connections: int) -> None:
     stand = Stand(connections)
     await stand.come("ada", "a", 2 * connections)

@@ -34,7 +34,7 @@ FOUND = {
 }
 
 
-@each(("reference", "target"), FOUND.values(), ids=FOUND.keys())
+@each(("reference", "target"), FOUND)
 def test_what_the_listing_holds_is_found_by_any_name_it_has(reference: str, target: Any) -> None:
     published = bundle_schema({"items": {"$ref": reference}}, LISTING)
     name = published["items"]["$ref"].removeprefix("#/$defs/")
@@ -82,7 +82,7 @@ EMBEDDED = {
 }  # fmt: skip
 
 
-@each("schema", EMBEDDED.values(), ids=EMBEDDED.keys())
+@each("schema", EMBEDDED)
 def test_what_a_schema_holds_is_found_as_its_specification_says(schema: Json) -> None:
     published = bundle_schema(schema, {"openrpc": "1.3.2", "$defs": {"b": {"type": "null"}}})
     assert "$id" not in str(published)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.catalog.curation import lint_catalog
 from gateway.catalog.pins import pin_of
 from gateway.mcp.content import ToolProjector
@@ -49,7 +47,7 @@ def test_where_many_defaults_would_take_long_to_tell_apart_none_is_published() -
     assert not any("default" in schema for schema in shown["properties"].values())
 
 
-@pytest.mark.parametrize("style", NameStyle)
+@each("style", NameStyle)
 def test_the_call_and_the_pin_still_know_the_default(style: NameStyle) -> None:
     parameters = (Parameter("a", {**INTEGER, "default": "all"}), Parameter("b", INTEGER))
     tool = made(method(parameters=parameters, structure=Structure.BY_POSITION))

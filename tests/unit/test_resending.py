@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.backend.resending import Attempts, Reason, ResendBudget
+from tests.each import each
 from tests.manual_clock import ManualClock
 
 
@@ -29,8 +30,8 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("repeatable", [False, True], ids=["any tool", "a marked tool"])
-@pytest.mark.parametrize("reason", Reason)
+@each("repeatable", {"any tool": False, "a marked tool": True})
+@each("reason", Reason)
 def test_a_call_is_sent_again_as_the_table_says_and_once_for_each_reason(
     clock: ManualClock, reason: Reason, repeatable: bool
 ) -> None:
@@ -39,7 +40,7 @@ def test_a_call_is_sent_again_as_the_table_says_and_once_for_each_reason(
     assert not call.may_repeat(reason)
 
 
-@pytest.mark.parametrize("reason", Reason)
+@each("reason", Reason)
 def test_nothing_is_sent_again_after_the_deadline(clock: ManualClock, reason: Reason) -> None:
     call = attempts(clock, repeatable=True)
     clock.now += 30
@@ -69,7 +70,7 @@ def test_of_many_calls_a_tenth_may_be_sent_again(clock: ManualClock) -> None:
     assert [budget.spend() for _ in range(51)] == [True] * 50 + [False]
 
 
-@pytest.mark.parametrize("reason", [Reason.PARAMS_REFUSED, Reason.CREDENTIAL_REFUSED])
+@each("reason", [Reason.PARAMS_REFUSED, Reason.CREDENTIAL_REFUSED])
 def test_what_the_service_refused_to_run_takes_nothing_of_the_budget(clock: ManualClock, reason: Reason) -> None:
     budget = ResendBudget(clock)
     assert all(attempts(clock, budget, repeatable=True).may_repeat(reason) for _ in range(50))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.catalog.build import Builder
 from gateway.catalog.curation import CHANGES_SITE, lint_catalog, moves_value, reveals_secret
 from gateway.model import Catalog, Listing, Method, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
+from tests.each import each
 from tests.pace import quickly
 
 DESTRUCTIVE = {"destructiveHint": True}
@@ -43,27 +42,27 @@ STAYING = """
 """
 
 
-@pytest.mark.parametrize("name", REVEALING.split())
+@each("name", REVEALING.split())
 def test_what_reveals_a_secret_is_told_by_its_name(name: str) -> None:
     assert reveals_secret(name)
 
 
-@pytest.mark.parametrize("name", KEEPING.split())
+@each("name", KEEPING.split())
 def test_what_takes_a_secret_or_only_sounds_alike_reveals_none(name: str) -> None:
     assert not reveals_secret(name)
 
 
-@pytest.mark.parametrize("name", MOVING.split())
+@each("name", MOVING.split())
 def test_what_moves_money_or_signs_is_told_by_its_name(name: str) -> None:
     assert moves_value(name)
 
 
-@pytest.mark.parametrize("name", STAYING.split())
+@each("name", STAYING.split())
 def test_what_reads_or_only_sounds_alike_moves_nothing(name: str) -> None:
     assert not moves_value(name)
 
 
-@pytest.mark.parametrize("name", ["", "_", "日本", "a" * 10_000, "sendpay" * 2000, "A" * 10_000, "seedkey" * 9])
+@each("name", ["", "_", "日本", "a" * 10_000, "sendpay" * 2000, "A" * 10_000, "seedkey" * 9])
 def test_any_name_is_judged_quickly(name: str) -> None:
     with quickly(0.05):
         reveals_secret(name)
@@ -94,7 +93,7 @@ async def test_what_moves_money_is_offered_marked_and_named() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(CHANGES_SITE))
+@each("name", sorted(CHANGES_SITE))
 async def test_what_changes_a_whole_drupal_site_is_marked_in_drupals_dialects_alone(name: str) -> None:
     for dialect, hints in (("drupal", DESTRUCTIVE), ("jsonrpc_mcp", DESTRUCTIVE), ("openrpc", {})):
         listing = Listing(dialect, (Method(name, structure=Structure.BY_NAME, parameters=()),))

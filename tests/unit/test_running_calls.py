@@ -11,6 +11,7 @@ import pytest
 
 from gateway.errors import GatewayError
 from gateway.mcp.running import RunningCalls
+from tests.each import each
 from tests.waiting import PATIENCE
 
 IDLE = "<RunningCalls: 0 running, 0 can be cancelled>"
@@ -105,7 +106,7 @@ async def test_a_call_goes_on_where_nobody_awaits_it(calls: RunningCalls) -> Non
         await over.wait()
 
 
-@pytest.mark.parametrize("hangs_up", [False, True])
+@each("hangs_up", [False, True])
 async def test_who_waits_for_the_end_may_hang_up_while_the_call_goes_on(calls: RunningCalls, hangs_up: bool) -> None:
     end = asyncio.get_running_loop().create_future()
     task = calls.start(asyncio.sleep(0, "made"), None, 7, end)

@@ -66,7 +66,7 @@ def test_a_name_and_a_sentence_have_the_same_words(text: str, words: list[str]) 
     assert words_of(text) == words
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "best"),
     [
         ("create a node", "node.create"),
@@ -91,7 +91,7 @@ async def test_the_tool_that_fits_comes_first(catalog: Catalog, query: str, best
     assert names[0] == best
 
 
-@pytest.mark.parametrize("query", ["zebra", "?!", " "])
+@each("query", ["zebra", "?!", " "])
 async def test_what_nothing_has_to_do_with_finds_nothing_and_says_so(catalog: Catalog, query: str) -> None:
     answer = await ToolSearch().search(catalog, query)
     assert answer == {"tools": [], "matches": 0, "hint": "No tool has these words. There are 8 tools."}

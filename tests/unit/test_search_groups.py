@@ -15,6 +15,7 @@ from gateway.discovery.tool_index import group_of, groups_of
 from gateway.discovery.tool_search import SEARCH_TOOLS, ToolSearch
 from gateway.model import Catalog, NameStyle
 from gateway.settings.catalog import SearchAbove
+from tests.each import each
 from tests.unit.test_search import catalog_of
 
 MODELS = ("ir.cron", "ir.note", "ir.lang", "res.user", "res.user.device", "res.group", "ir.menu")
@@ -75,7 +76,7 @@ async def test_words_for_reading_find_each_other_and_weigh_less_than_what_is_rea
     assert (await shown(models, "read notes"))["tools"][0] == "ir.note.read"
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "best"),
     [
         ("how many notes are there", "ir.note.count"),
@@ -104,7 +105,7 @@ async def test_a_hyphen_does_not_hide_a_word_that_the_tools_write_without_it() -
     assert (await shown(catalog, "send-all"))["tools"] == ["mail.send-all"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "group"),
     [
         ("model.res.user.search_read", "model.res.user"),

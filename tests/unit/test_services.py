@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from gateway.config.layers import mistaken_names
 from gateway.config.source import ConfigError, files_of, load_settings, needs_restart
 from gateway.settings import ServiceSettings, Settings
+from tests.each import each
 
 PUBLIC = "https://gw.example.com"
 ISSUER = "https://login.example.com"
@@ -116,9 +117,7 @@ def test_without_services_a_backend_is_required(tmp_path: Path) -> None:
         assert faults(tmp_path, text) == ("backend.url: is required",)
 
 
-@pytest.mark.parametrize(
-    "text", ["services: {}", "services:", "services: [crm]", "{services: {}, backend: {url: 'http://h/'}}"]
-)
+@each("text", ["services: {}", "services:", "services: [crm]", "{services: {}, backend: {url: 'http://h/'}}"])
 def test_services_without_a_service_are_a_fault(tmp_path: Path, text: str) -> None:
     assert any(fault.startswith("services: must ") for fault in faults(tmp_path, text))
 
@@ -126,7 +125,7 @@ def test_services_without_a_service_are_a_fault(tmp_path: Path, text: str) -> No
 # --- names ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["Crm", "1crm", "_crm", "c-rm", "c.rm", "a" * 33, "", "crm ", "é"])
+@each("name", ["Crm", "1crm", "_crm", "c-rm", "c.rm", "a" * 33, "", "crm ", "é"])
 def test_a_name_that_is_no_path_is_a_fault_with_the_remedy(tmp_path: Path, name: str) -> None:
     text = TWO.replace("crm:", f"{name!r}:")
     (fault,) = faults(tmp_path, text)
@@ -134,14 +133,14 @@ def test_a_name_that_is_no_path_is_a_fault_with_the_remedy(tmp_path: Path, name:
     assert "use a lower-case letter" in fault
 
 
-@pytest.mark.parametrize("name", ["mcp", "jsonrpc", "page", "static"])
+@each("name", ["mcp", "jsonrpc", "page", "static"])
 def test_a_name_that_is_a_path_of_the_gateway_is_a_fault_with_the_remedy(tmp_path: Path, name: str) -> None:
     (fault,) = faults(tmp_path, TWO.replace("crm:", f"{name}:"))
     assert fault.startswith(f"services.{name}: is a path of the gateway itself")
     assert "another name" in fault
 
 
-@pytest.mark.parametrize("name", ["a", "crm_2", "a" * 32, "mcp_2", "well_known"])
+@each("name", ["a", "crm_2", "a" * 32, "mcp_2", "well_known"])
 def test_these_are_names(tmp_path: Path, name: str) -> None:
     assert f"/{name}" in read(tmp_path, TWO.replace("crm:", f"{name}:")).by_mount
 
@@ -280,7 +279,7 @@ def pair(folder: Path, crm: Any, shop: Any) -> tuple[str, ...]:
     return ()
 
 
-@pytest.mark.parametrize("auth", [SHARED, COGNITO], ids=["an audience", "a client that stands for one"])
+@each("auth", {"an audience": SHARED, "a client that stands for one": COGNITO})
 def test_one_token_for_two_services_is_a_fault_unless_both_say_so(tmp_path: Path, auth: dict[str, Any]) -> None:
     told = pair(tmp_path, auth, auth)
     assert len(told) == len({"all"} if auth is SHARED else {"app1", "app2"})
@@ -294,17 +293,16 @@ def test_one_token_for_two_services_is_a_fault_unless_both_say_so(tmp_path: Path
     assert pair(tmp_path, said, said) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("crm", "shop"),
-    [
-        ({}, {}),
-        (SHARED, {}),
-        (SHARED, {"issuers": [{"issuer": ISSUER, "audiences": ["other"]}]}),
-        (SHARED, {"issuers": [{"issuer": "https://other.example.com", "audiences": ["all"]}]}),
-        (COGNITO, {"issuers": [{"issuer": ISSUER, "preset": "cognito", "clients": ["app3"]}]}),
-        (SHARED, SHARED | {"mode": "off", "allow_unauthenticated": True}),
-    ],
-    ids=["resources", "resource and audience", "audiences", "issuers", "clients", "one without tokens"],
+    {
+        "resources": ({}, {}),
+        "resource and audience": (SHARED, {}),
+        "audiences": (SHARED, {"issuers": [{"issuer": ISSUER, "audiences": ["other"]}]}),
+        "issuers": (SHARED, {"issuers": [{"issuer": "https://other.example.com", "audiences": ["all"]}]}),
+        "clients": (COGNITO, {"issuers": [{"issuer": ISSUER, "preset": "cognito", "clients": ["app3"]}]}),
+        "one without tokens": (SHARED, SHARED | {"mode": "off", "allow_unauthenticated": True}),
+    },
 )
 def test_services_that_accept_no_token_of_each_others_may_start(tmp_path: Path, crm: Any, shop: Any) -> None:
     assert pair(tmp_path, crm, shop) == ()

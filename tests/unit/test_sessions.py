@@ -10,6 +10,7 @@ from gateway.mcp.sessions import TTL, Session, Sessions
 from gateway.model import AccessToken, Caller, Principal
 from gateway.signing import Signer, SigningKeys
 from gateway.store.memory import MemoryStore
+from tests.each import each
 from tests.manual_clock import ManualClock
 
 LOGIN = "https://login.example.com"
@@ -72,26 +73,17 @@ async def test_use_does_not_prolong_it(sessions: Sessions, clock: ManualClock) -
     assert not found
 
 
-@pytest.mark.parametrize(
+@each(
     ("caller", "found"),
-    [
-        (somebody(address="198.51.100.7"), True),
-        (somebody("ada", LOGIN, "read", "write"), True),
-        (somebody(token="refreshed"), True),
-        (somebody("bob"), False),
-        (somebody("ada", "https://other.example.com"), False),
-        (somebody("", f"{LOGIN}\nada"), False),
-        (Caller("192.0.2.1"), False),
-    ],
-    ids=[
-        "from elsewhere",
-        "with another scope",
-        "with another token",
-        "another subject",
-        "another issuer",
-        "shifted",
-        "nobody",
-    ],
+    {
+        "from elsewhere": (somebody(address="198.51.100.7"), True),
+        "with another scope": (somebody("ada", LOGIN, "read", "write"), True),
+        "with another token": (somebody(token="refreshed"), True),
+        "another subject": (somebody("bob"), False),
+        "another issuer": (somebody("ada", "https://other.example.com"), False),
+        "shifted": (somebody("", f"{LOGIN}\nada"), False),
+        "nobody": (Caller("192.0.2.1"), False),
+    },
 )
 async def test_it_is_its_caller_s_alone(sessions: Sessions, caller: Caller, found: bool) -> None:
     """security.md R20: bound to issuer and subject, since it authenticates nobody."""
@@ -151,6 +143,6 @@ async def test_ids_differ_at_the_same_moment(sessions: Sessions) -> None:
     assert len({sessions.open_session("2025-06-18", ADA) for _ in range(100)}) == 100
 
 
-@pytest.mark.parametrize("id", ["", "x", "\u00fc", "=", "A" * 10_000])
+@each("id", ["", "x", "\u00fc", "=", "A" * 10_000])
 async def test_what_is_no_id_is_not_found(sessions: Sessions, id: str) -> None:
     assert not await is_found(sessions, id)

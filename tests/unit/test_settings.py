@@ -51,10 +51,9 @@ def test_on_loopback_no_authentication_is_needed_where_that_is_said(host: str) -
     assert settings(server={"host": host}).auth.mode == "off"
 
 
-@pytest.mark.parametrize(
+@each(
     "server",
     [{"host": "0.0.0.0"}, {"host": "gw.example.com"}, {"port": 0}, {"public_url": "http://gw.example.com"}],
-    ids=str,
 )
 def test_with_authentication_the_gateway_has_a_secure_url_that_tokens_can_be_for(server: Any) -> None:
     assert "server.public_url: " in fault(server=server, auth={"issuers": [ISSUER]})
@@ -102,7 +101,7 @@ def test_a_public_url_has_no_slash_at_its_end() -> None:
     assert settings(server={"public_url": "https://gw.example.com/"}).server.public_url == "https://gw.example.com"
 
 
-@pytest.mark.parametrize("url", ["https://gw.example.com/mcp", "https://gw.example.com/mcp/", "http://127.0.0.1/a/mcp"])
+@each("url", ["https://gw.example.com/mcp", "https://gw.example.com/mcp/", "http://127.0.0.1/a/mcp"])
 def test_a_public_url_does_not_end_in_what_is_added_to_it(url: str) -> None:
     told = fault(server={"public_url": url})
     assert "server.public_url" in told
@@ -130,7 +129,7 @@ def test_a_password_in_a_url_is_refused_and_not_shown(password: str) -> None:
     assert "ter2" not in text
 
 
-@pytest.mark.parametrize(
+@each(
     "pair",
     [
         {"tls": {"cert_file": "c"}},

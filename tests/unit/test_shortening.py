@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -89,7 +88,7 @@ def test_a_shortened_schema_accepts_the_same_values(schema: Json, candidates: li
     Draft202012Validator.check_schema(short)
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@each("case", CASES, ids=name_of)
 async def test_pins_and_checks_have_the_schema_as_it_was_and_its_models_a_shorter_one(case: Any) -> None:
     for tool in (await built(await fetched(case.parent.name, answers_of(case)))).tools:
         assert pin_of(tool).input_schema == schema_digest(tool.input_schema)

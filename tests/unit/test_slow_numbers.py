@@ -20,7 +20,7 @@ def many(number: str, size: int = 1024**2) -> bytes:
     return b"[" + ",".join([number] * (size // (len(number) + 1))).encode() + b"]"
 
 
-@pytest.mark.parametrize("number", SLOW)
+@each("number", SLOW)
 def test_a_mebibyte_of_slow_numbers_is_read_in_time_and_exactly(number: str) -> None:
     raw = many(number)
     with quickly(0.8):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway import __version__
+from tests.each import each
 from tests.surfaces import RELEASED, Promise, current, read, text_of
 from tests.surfaces.judging import faults
 
@@ -44,8 +43,8 @@ def test_every_surface_is_looked_at() -> None:
     assert surfaces == {"audit members", "exit codes", "knobs", "log fields", "metrics", "pin fields", "tool names"}
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [(None, "5m"), ("5m", "6m")], ids=["a new knob", "another default"]
+@each(
+    ("before", "after"), {"a new knob": (None, "5m"), "another default": ("5m", "6m")}
 )  # fmt: skip
 def test_a_change_has_to_be_named_in_code(before: str | None, after: str) -> None:
     assert said(before, after, unreleased("Added", "A knob `catalog.ttl`.")) == ""

@@ -23,7 +23,7 @@ FILLED: dict[str, tuple[Any, Any]] = {
 }
 
 
-@each(("template", "expected"), FILLED.values(), ids=FILLED)
+@each(("template", "expected"), FILLED)
 def test_a_template_is_filled(template: Any, expected: Any) -> None:
     assert fill(template, VALUES) == expected
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +40,7 @@ HIDDEN = {
 }
 
 
-@each(("text", "shown"), HIDDEN.values(), ids=HIDDEN.keys())
+@each(("text", "shown"), HIDDEN)
 def test_what_people_cannot_see_is_taken_out(text: str, shown: str) -> None:
     assert printable(text) == shown
 
@@ -82,7 +81,7 @@ def longest_run_of_marks(text: str) -> int:
     return longest
 
 
-@each("text", MARKS.values(), ids=MARKS.keys())
+@each("text", MARKS)
 def test_combining_marks_cost_no_time_and_thirty_in_a_row_stay(text: str) -> None:
     with quickly(0.3):
         shown = printable(text)
@@ -127,7 +126,7 @@ def test_text_within_the_cap_is_untouched_and_longer_text_is_marked() -> None:
     assert truncate("abcdefgh", 6) == "abc…"
 
 
-@pytest.mark.parametrize("character", ["é", "€", "😀"])
+@each("character", ["é", "€", "😀"])
 @each("limit", range(8, 16))
 def test_a_cut_falls_between_characters_at_any_limit(character: str, limit: int) -> None:
     cut = truncate(character * 20, limit)

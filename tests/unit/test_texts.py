@@ -40,7 +40,7 @@ PLACES = {
 }
 
 
-@each(("schema", "shown"), PLACES.values(), ids=PLACES.keys())
+@each(("schema", "shown"), PLACES)
 def test_a_text_is_cleaned_wherever_it_stands_in_a_schema(schema: Any, shown: Any) -> None:
     assert clean_schema_texts(schema) == shown
 
@@ -61,7 +61,7 @@ VALUES = {
 }
 
 
-@each("schema", VALUES.values(), ids=VALUES.keys())
+@each("schema", VALUES)
 def test_what_a_value_has_to_equal_stays(schema: Any) -> None:
     assert clean_schema_texts(schema) == schema
 

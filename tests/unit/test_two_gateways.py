@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.config.source import load_settings
+from tests.each import each
 from tests.kustomize import Resources, container_of, environment, render
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -66,7 +67,7 @@ def test_nothing_is_named_alike(gateways: dict[str, Resources]) -> None:
         assert len({gateway[kind]["metadata"]["name"] for gateway in gateways.values()}) == len(gateways)
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@each("overlay", [*OVERLAYS])
 def test_each_is_reached_by_the_name_that_its_service_has_in_the_end(
     gateways: dict[str, Resources], overlay: str
 ) -> None:

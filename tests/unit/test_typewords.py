@@ -19,7 +19,7 @@ WORDS: dict[str, str] = {
 }  # fmt: skip
 
 
-@each("word", WORDS)
+@each("word", [*WORDS])
 def test_a_word_is_the_type_that_its_specification_says(word: str) -> None:
     for written in (word, word.upper(), word.capitalize()):
         assert schema_of_word(written) == {"type": WORDS[word]}

@@ -31,9 +31,7 @@ def test_a_duration_is_a_number_and_a_unit_and_seconds_without_one(text: Any, se
     assert parse_duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "s", "-5s", "5 min", "1h30m", "5S", "1,5s", "1e3", True, None, [], {}, "∞", ".5s"]
-)
+@each("text", ["", "s", "-5s", "5 min", "1h30m", "5S", "1,5s", "1e3", True, None, [], {}, "∞", ".5s"])
 def test_what_is_no_duration_is_refused_with_an_example(text: Any) -> None:
     with pytest.raises(ValueError, match="a duration such as 500ms"):
         parse_duration(text)
@@ -44,15 +42,13 @@ def test_a_size_is_a_number_and_a_binary_unit_and_bytes_without_one(text: Any, s
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["1MB", "1mib", "-1", "lots", False, None, "1 MiB B"])
+@each("text", ["1MB", "1mib", "-1", "lots", False, None, "1 MiB B"])
 def test_what_is_no_size_is_refused_with_an_example(text: Any) -> None:
     with pytest.raises(ValueError, match="a size such as 512KiB"):
         parse_size(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "rate"), [("60/minute", "60/minute"), (" 1 / second ", "1/second"), ("9/day", "9/day")]
-)
+@each(("text", "rate"), [("60/minute", "60/minute"), (" 1 / second ", "1/second"), ("9/day", "9/day")])
 def test_a_rate_is_a_count_per_period(text: str, rate: str) -> None:
     assert parse_rate(text) == rate
 
@@ -68,7 +64,7 @@ def test_a_duration_is_written_in_its_largest_whole_unit(seconds: float, text: s
     assert format_duration(seconds) == text
 
 
-@pytest.mark.parametrize(("size", "text"), [(1024**2, "1MiB"), (1536, "1536B"), (2**30, "1GiB")])
+@each(("size", "text"), [(1024**2, "1MiB"), (1536, "1536B"), (2**30, "1GiB")])
 def test_a_size_is_written_in_its_largest_whole_unit(size: int, text: str) -> None:
     assert format_size(size) == text
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.catalog.build import Builder
 from gateway.cli.methods_file import render_methods
 from gateway.config.source import load_settings
@@ -12,6 +10,7 @@ from gateway.listing.documents import load
 from gateway.model import Listing, Method, Parameter, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
+from tests.each import each
 from tests.unit.test_normalize import made, method
 
 MENTIONED = method(parameters=(Parameter("b"), Parameter("a")), is_complete=False)
@@ -48,7 +47,7 @@ async def sent(listing: Listing) -> tuple[Structure, bool]:
     return catalog.tools[0].binding.structure, catalog.tools[0].binding.structure_is_known
 
 
-@pytest.mark.parametrize("unordered", [WHOLE, MENTIONED])
+@each("unordered", [WHOLE, MENTIONED])
 async def test_what_has_no_order_goes_by_name_also_where_another_methods_name_cannot_be_a_key(
     unordered: Method,
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.config.source import ConfigError, load_settings
 from gateway.config.warnings import config_warnings
+from tests.each import each
 
 SOCKET = "backend.url=ws://127.0.0.1:9/rpc"
 OFF = "auth.mode=off"
@@ -18,12 +19,12 @@ def faults(*knobs: str) -> list[str]:
     return list(caught.value.faults)
 
 
-@pytest.mark.parametrize("url", ["ws://127.0.0.1/rpc", "wss://rpc.example.com/", "WS://[::1]:8000/"])
+@each("url", ["ws://127.0.0.1/rpc", "wss://rpc.example.com/", "WS://[::1]:8000/"])
 def test_a_websocket_is_an_address_of_a_service(url: str) -> None:
     assert load_settings(None, [f"backend.url={url}", OFF], {}).backend.wire == "websocket"
 
 
-@pytest.mark.parametrize("url", ["ftp://a/", "ws://", "wss:///x", "ws://user:pass@a/"])
+@each("url", ["ftp://a/", "ws://", "wss:///x", "ws://user:pass@a/"])
 def test_another_address_is_none(url: str) -> None:
     (fault,) = faults(f"backend.url={url}", OFF)
     assert fault.startswith("backend.url: ")
@@ -40,7 +41,7 @@ def test_with_tokens_auto_is_never_silently_nothing() -> None:
     load_settings(None, [SOCKET, JWT, "backend.credentials.mode=none"], {})
 
 
-@pytest.mark.parametrize(
+@each(
     "mode",
     ["{mode: token_exchange, audience: a, client_id: g, client_secret: s}", "{mode: digest, user: a, password: b}"],
 )
@@ -51,7 +52,7 @@ def test_what_each_request_would_show_is_a_fault(mode: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "knob",
     [
         "caller_headers={X-User: '{sub}'}",
@@ -69,7 +70,7 @@ def test_what_needs_a_request_of_http_is_a_fault(knob: str) -> None:
 STREAM = "backend.url=tcp://127.0.0.1:9"
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "tcp://127.0.0.1:1705",
@@ -83,7 +84,7 @@ def test_a_stream_is_an_address_of_a_service(url: str) -> None:
     assert load_settings(None, [f"backend.url={url}", OFF], {}).backend.wire == "stream"
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "said"),
     [
         ("tcp://host", "host and a port"),
@@ -113,7 +114,7 @@ def test_framing_is_of_streams_alone() -> None:
     assert "newline" in fault
 
 
-@pytest.mark.parametrize(
+@each(
     "credentials",
     [
         "{mode: none}",
@@ -127,7 +128,7 @@ def test_a_stream_takes_credentials_within_the_message(credentials: str) -> None
     load_settings(None, [STREAM, JWT, f"backend.credentials={credentials}"], {})
 
 
-@pytest.mark.parametrize(
+@each(
     "credentials",
     [
         "{mode: auto}",
@@ -143,13 +144,13 @@ def test_other_credentials_are_faults_with_what_to_set(credentials: str) -> None
     assert "set none or static" in faults(STREAM, JWT, f"backend.credentials={credentials}")[0]
 
 
-@pytest.mark.parametrize("knob", ["headers={X-A: b}", "caller_headers={X-User: '{sub}'}", "proxy=http://a:3128"])
+@each("knob", ["headers={X-A: b}", "caller_headers={X-User: '{sub}'}", "proxy=http://a:3128"])
 def test_a_stream_has_no_headers_and_no_proxy(knob: str) -> None:
     (fault,) = faults(STREAM, JWT, "backend.credentials.mode=none", f"backend.{knob}")
     assert fault.startswith(f"backend.{knob.partition('=')[0]}: take it out")
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "target", "socket"),
     [
         ("unix+http:/run/app.sock", "http://localhost/", "/run/app.sock"),

@@ -16,6 +16,7 @@ from gateway.process.link import VARIABLE, NotAWorker, inherit
 from gateway.process.parent import Parent
 from gateway.process.worker import Worker
 from gateway.telemetry.merging import Totals
+from tests.each import each
 from tests.parent import (
     GROUND,
     MANY,
@@ -186,9 +187,7 @@ async def test_a_port_where_another_program_listens_is_not_shared(tmp_path: Path
         await second.stop()
 
 
-@pytest.mark.parametrize(
-    "value", ["", "1:1:0", f"{os.getpid()}:1:0:1", "one"], ids=["empty", "short", "own process", "word"]
-)
+@each("value", {"empty": "", "short": "1:1:0", "own process": f"{os.getpid()}:1:0:1", "word": "one"})
 def test_a_variable_that_no_parent_has_set_is_refused(value: str) -> None:
     """Nobody becomes a worker by accident; a worker whose parent is gone before it starts ends here, too."""
     environ = {VARIABLE: value}
