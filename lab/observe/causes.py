@@ -25,6 +25,7 @@ from tests.fault.behaviours import Body, Exchange, Hang, Honest, error, result
 from tests.fault.methods import ADD, METHODS, Rpc, openrpc
 from tests.program import run, started
 from tests.services.process import free_port
+from tests.starts import Forked
 from tests.tls import HOST, Authority
 from tests.waiting import until
 
@@ -256,7 +257,7 @@ async def old_certificate(it: Scene) -> None:
     )
 
 
-def _end(process: asyncio.subprocess.Process) -> None:
+def _end(process: asyncio.subprocess.Process | Forked) -> None:
     if process.returncode is None:
         process.kill()
 

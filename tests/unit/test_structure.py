@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
+
+from tests.tokens import tokens_of
 
 GATEWAY = Path(__file__).parents[2] / "gateway"
 TESTS = Path(__file__).parents[1]
@@ -73,6 +78,7 @@ WITHIN_FUNCTIONS = {
 }
 TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 400
+MOST_TOKENS_OF_TESTS = 640_000
 
 
 class Import(NamedTuple):
@@ -218,6 +224,29 @@ def test_tests_need_nothing_of_the_lab() -> None:
         if name.partition(".")[0] == "lab"
     }
     assert asked == set()
+
+
+def test_tests_stay_of_a_size_that_can_be_known() -> None:
+    """The tests of the lab count, too. Rows that run equal lines are one table, and texts are data."""
+    files = [path for path in files_of_tests() if path.is_relative_to(TESTS) or path.name.startswith("test_")]
+    tokens = sum(tokens_of(path.read_text()) for path in files)
+    assert 400_000 < tokens <= MOST_TOKENS_OF_TESTS
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("# a comment\n\n", 0),
+        ('"""A docstring\nof two lines."""\n', 1),
+        ("a = 1  # one\n", 3),
+        ("a = f\"{b} and {c + 1:>{width}} and {f('x')}\"\n", 3),
+        ('print(f"a{f"{b}"}c" if x else y)\n' if sys.version_info >= (3, 12) else "print(f'a' if x else y)\n", 8),
+        ("def f(a, *, b=2):\n    return a\n", 14),
+    ],
+)
+def test_a_token_is_a_word_a_sign_or_a_whole_text(text: str, tokens: int) -> None:
+    assert tokens_of(text) == tokens
 
 
 def test_a_file_says_what_it_is() -> None:
