@@ -195,8 +195,9 @@ def _become(ordered: Order, descriptors: Sequence[int]) -> None:
     sys.path[0] = str(Path.cwd())
     sys.argv = ["-m", *ordered.arguments]
     sys.orig_argv = [sys.executable, "-m", ordered.module, *ordered.arguments]
+    is_direct = sys.stdin.write_through  # with PYTHONUNBUFFERED
     encoding, errors = sys.stdin.encoding, [stream.errors for stream in (sys.stdin, sys.stdout, sys.stderr)]
-    sys.stdin, sys.stdout, sys.stderr = (_stream(number, encoding, errors[number]) for number in range(3))
+    sys.stdin, sys.stdout, sys.stderr = (_stream(number, encoding, errors[number], is_direct) for number in range(3))
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
@@ -205,13 +206,13 @@ def _become(ordered: Order, descriptors: Sequence[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ordered.blocked)
 
 
-def _stream(number: int, encoding: str, errors: str) -> TextIO | None:
+def _stream(number: int, encoding: str, errors: str, is_direct: bool) -> TextIO | None:
     """Return a standard stream as the interpreter makes it, None where its descriptor is closed."""
     try:
         os.fstat(number)
     except OSError:
         return None
-    mode, is_direct = "w" if number else "r", bool(sys.flags.unbuffered)
+    mode = "w" if number else "r"
     buffer = open(number, f"{mode}b", 0 if number and is_direct else -1, closefd=False)  # noqa: SIM115, until the end
     raw = getattr(buffer, "raw", buffer)
     raw.name = _STANDARD[number]
