@@ -111,7 +111,8 @@ def _burn() -> None:
 
 def _wait() -> None:
     print("waiting", flush=True)
-    signal.pause()
+    while True:  # one long wait would miss a signal that comes just before it
+        time.sleep(0.01)
 
 
 ENDS: Final = {
