@@ -18,9 +18,12 @@ run: $(VENV)/.run ## serve a small JSON-RPC service and the gateway in front of 
 demo-oauth: services ## a real authorization server, a service that wants tokens, and the gateway between them
 	@$(BIN)/python -m tests.authorization.demo
 
-test: check services ## all checks and all tests, against real services
+# How tests start the program: fork, in forks of one process that has imported it, or exec, each for real. The tests
+# read it in the environment: tests/conftest.py.
+STARTS ?= fork
+test: check services ## all checks and all tests, against real services; STARTS=exec starts each program for real
 	@# In the order of the folders: the slow ones are first, and many small files of tests/unit fill both workers to the end.
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	STARTS=$(STARTS) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev ## format, lint, types
 	$(BIN)/ruff format --check .

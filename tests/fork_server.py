@@ -10,6 +10,7 @@ hash texts alike.
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 import gateway
+from gateway.config.source import load_settings
 
 KILL: Final = bytes((signal.SIGKILL,))
 _STANDARD: Final = ("<stdin>", "<stdout>", "<stderr>")
@@ -40,6 +42,7 @@ class Order:
     """Hold what a start takes over from who asks for it. ``streams`` has the numbers of the standard streams that are
     open, in the order of the descriptors that come with it. ``ignored`` and ``blocked`` are signals."""
 
+    module: str
     arguments: Sequence[str]
     environ: Mapping[str, str]
     folder: str
@@ -49,13 +52,15 @@ class Order:
     streams: Sequence[int]
 
 
-def order(arguments: Sequence[str], environ: Mapping[str, str], folder: Path | None, streams: Sequence[int]) -> Order:
-    """Return the order for a start from this process, in ``folder`` or here."""
+def order(
+    module: str, arguments: Sequence[str], environ: Mapping[str, str], folder: Path | None, streams: Sequence[int]
+) -> Order:
+    """Return the order for a start of a module from this process, in ``folder`` or here."""
     states = Path("/proc/self/status").read_text().splitlines()
     umask = next(int(line.split()[1], 8) for line in states if line.startswith("Umask:"))
     ignored = [number for number in signal.valid_signals() if signal.getsignal(number) == signal.SIG_IGN]
     blocked = [*signal.pthread_sigmask(signal.SIG_BLOCK, ())]
-    return Order(arguments, environ, str(folder or Path.cwd()), umask, ignored, blocked, streams)
+    return Order(module, arguments, environ, str(folder or Path.cwd()), umask, ignored, blocked, streams)
 
 
 def send(address: str, wanted: Order, descriptors: Sequence[int]) -> socket.socket:
@@ -167,12 +172,16 @@ class _Server:
             child.reap()
 
 
-def _import_everything() -> None:
+def _prepare() -> None:
     """Import what any command may import, but for what runs the program."""
     import_module("uvloop")
     for module in pkgutil.walk_packages(gateway.__path__, "gateway."):
         if module.name != "gateway.__main__":
             import_module(module.name)
+    load_settings(None, ("backend.url=http://127.0.0.1/", "auth.mode=off"), environ={})  # builds the models
+    # What is there stays: a fork that looked through it would copy its memory, and take five times as long.
+    gc.collect()
+    gc.freeze()
 
 
 def _become(ordered: Order, descriptors: Sequence[int]) -> None:
@@ -191,9 +200,10 @@ def _become(ordered: Order, descriptors: Sequence[int]) -> None:
     os.umask(ordered.umask)
     sys.path[0] = str(Path.cwd())
     sys.argv = ["-m", *ordered.arguments]
-    sys.orig_argv = [sys.executable, "-m", "gateway", *ordered.arguments]
+    sys.orig_argv = [sys.executable, "-m", ordered.module, *ordered.arguments]
+    is_direct = sys.stdin.write_through  # with PYTHONUNBUFFERED
     encoding, errors = sys.stdin.encoding, [stream.errors for stream in (sys.stdin, sys.stdout, sys.stderr)]
-    sys.stdin, sys.stdout, sys.stderr = (_stream(number, encoding, errors[number]) for number in range(3))
+    sys.stdin, sys.stdout, sys.stderr = (_stream(number, encoding, errors[number], is_direct) for number in range(3))
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
@@ -202,23 +212,26 @@ def _become(ordered: Order, descriptors: Sequence[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ordered.blocked)
 
 
-def _stream(number: int, encoding: str, errors: str) -> TextIO | None:
+def _stream(number: int, encoding: str, errors: str, is_direct: bool) -> TextIO | None:
     """Return a standard stream as the interpreter makes it, None where its descriptor is closed."""
     try:
         os.fstat(number)
     except OSError:
         return None
     mode = "w" if number else "r"
-    buffer = open(number, f"{mode}b", closefd=False)  # noqa: SIM115, until the end
-    buffer.raw.name = _STANDARD[number]
-    is_by_line = number == 2 or buffer.raw.isatty()
-    stream = io.TextIOWrapper(buffer, encoding, errors, newline="\n", line_buffering=is_by_line)
+    buffer = open(number, f"{mode}b", 0 if number and is_direct else -1, closefd=False)  # noqa: SIM115, until the end
+    raw = getattr(buffer, "raw", buffer)
+    raw.name = _STANDARD[number]
+    is_by_line = not is_direct and (number == 2 or raw.isatty())
+    stream = io.TextIOWrapper(
+        buffer, encoding, errors, newline="\n", line_buffering=is_by_line, write_through=is_direct
+    )
     stream.mode = mode
     return stream
 
 
 def _main() -> None:
-    _import_everything()
+    _prepare()
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
     threads = [*Path("/proc/self/task").iterdir()]
     assert len(threads) == 1, "an import has started a thread, which no fork would have"
@@ -226,7 +239,7 @@ def _main() -> None:
     if ordered is not None:
         _become(*ordered)
         # Not in a `try`: how the program ends is how this process ends.
-        runpy.run_module("gateway", run_name="__main__", alter_sys=True)
+        runpy.run_module(ordered[0].module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -28,6 +29,8 @@ BEFORE_THE_PROGRAM: Final = (
     "PYTHON", "LD_", "GLIBC_", "MALLOC", "LC_", "LANG", "FAKETIME", "OTEL", "OPENSSL_", "COVERAGE",
 )  # fmt: skip
 """How variables begin that the loader, libc, the interpreter or a library reads once."""
+FORKED: Final = ("gateway", "tests.e2e.inside")
+"""The modules that are started in forks. What others do, they do before or while they import the gateway."""
 _LIMIT: Final = 65536
 _ROOT: Final = Path(__file__).parents[1]
 
@@ -49,8 +52,8 @@ async def started(
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}
     whole = {**inherited, **environ}
     streams = given, output, output if errors is None else errors
-    if fork_server is not None and (module, python) == ("gateway", sys.executable) and fork_server.fits(whole):
-        return await fork_server.start(arguments, whole, folder, streams, limit)
+    if fork_server is not None and module in FORKED and python == sys.executable and fork_server.fits(whole):
+        return await fork_server.start(module, arguments, whole, folder, streams, limit)
     command = (python, "-m", module, *arguments)
     closed = "".join(f" {number}>&-" for number, stream in enumerate(streams) if stream == CLOSED)
     if closed:
@@ -155,12 +158,18 @@ class ForkServer:
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=(listener.fileno(),), cwd=_ROOT,
             )  # fmt: skip
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def fits(self, environ: Mapping[str, str]) -> bool:
         """Return whether a program with this environment would be in a fork as after ``exec``."""
         return _early(environ) == (_early(os.environ) if self._process is None else self._early)
 
     async def start(
         self,
+        module: str,
         arguments: Sequence[str],
         environ: Mapping[str, str],
         folder: Path | None,
@@ -169,7 +178,7 @@ class ForkServer:
     ) -> Forked:
         pipes = _Pipes(streams)
         try:
-            wanted = order(arguments, environ, folder, [*pipes.theirs])
+            wanted = order(module, arguments, environ, folder, [*pipes.theirs])
             connection = send(self.address, wanted, [*pipes.theirs.values()])
             pipes.close_theirs()
             said, talking = await asyncio.open_unix_connection(sock=connection)
@@ -252,3 +261,14 @@ def _early(environ: Mapping[str, str]) -> dict[str, str]:
 
 fork_server: ForkServer | None = None
 """That of this process. Where pytest runs, tests/conftest.py sets it."""
+
+
+@contextmanager
+def starting_by(server: ForkServer | None) -> Iterator[None]:
+    """Start in forks of this server until the block ends, or for real."""
+    global fork_server
+    before, fork_server = fork_server, server
+    try:
+        yield
+    finally:
+        fork_server = before

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from tests import starts
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[starts.ForkServer]:
+    """Return a fork server, also where all starts are real ones."""
+    if starts.fork_server is not None:
+        yield starts.fork_server
+        return
+    with closing(starts.ForkServer()) as server:
+        yield server
 
 
 @pytest.fixture
