@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach agents bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock page release scale
+.PHONY: help run demo-oauth test check fix reach agents bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lint-tests lock page release scale
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,9 +15,20 @@ run: $(VENV)/.run ## serve a small JSON-RPC service and the gateway in front of 
 demo-oauth: services ## a real authorization server, a service that wants tokens, and the gateway between them
 	@$(BIN)/python -m tests.authorization.demo
 
-test: check services ## all checks and all tests, against real services
-	@# In the order of the folders: the slow ones are first, and many small files of tests/unit fill both workers to the end.
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# In the order of the folders: the slow ones are first, and many small files of tests/unit fill both workers to the end.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Without bytecode each start of a program compiles it anew, and so does each run the tests.
+unexport PYTHONDONTWRITEBYTECODE
+
+test: ## all checks and all tests, against real services
+	@bash tests/processor_time.sh $(MAKE) --no-print-directory checks-and-tests
+
+.PHONY: checks-and-tests
+checks-and-tests: check services
+	$(PYTEST)
+
+lint-tests: services ## all tests, and which cost most; fails where one costs over 10 s of processor time outside long_*.py
+	$(PYTEST) --most-seconds 10
 
 check: $(VENV)/.dev ## format, lint, types
 	$(BIN)/ruff format --check .
