@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach agents bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lock mutate page release scale
+.PHONY: help run demo-oauth test check fix reach agents bench bench-quick fault soak observe observe-test conformance clients config image deploy-test lint-deploy lint-tests lock mutate page release scale
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,9 +21,18 @@ demo-oauth: services ## a real authorization server, a service that wants tokens
 # How tests start the program: fork, in forks of one process that has imported it, or exec, each for real. The tests
 # read it in the environment: tests/conftest.py.
 STARTS ?= fork
-test: check services ## all checks and all tests, against real services; STARTS=exec starts each program for real
-	@# In the order of the folders: the slow ones are first, and many small files of tests/unit fill both workers to the end.
-	STARTS=$(STARTS) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# In the order of the folders: the slow ones are first, and many small files of tests/unit fill both workers to the end.
+PYTEST = STARTS=$(STARTS) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test: ## all checks and all tests, against real services; STARTS=exec starts each program for real
+	@bash tests/processor_time.sh $(MAKE) --no-print-directory checks-and-tests
+
+.PHONY: checks-and-tests
+checks-and-tests: check services
+	$(PYTEST)
+
+lint-tests: services ## all tests, and which cost most; fails where one costs over 10 s of processor time outside long_*.py
+	$(PYTEST) --most-seconds 10
 
 check: $(VENV)/.dev ## format, lint, types
 	$(BIN)/ruff format --check .

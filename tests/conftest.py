@@ -15,6 +15,8 @@ from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.http_servers import SERVERS, MakeClient, on_server
 
+pytest_plugins = ["tests.costs"]
+
 
 def pytest_configure() -> None:
     # A job in the background of a shell ignores SIGINT, and so does each program that a test starts from there.

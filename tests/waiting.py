@@ -8,8 +8,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, overload
 
-PATIENCE: Final = 120.0
-"""Seconds. A machine at ten times its load is slower by as much: no test asserts by this how long something takes."""
+PATIENCE: Final = 90.0
+"""Seconds. A machine at ten times its load is slower by as much: no test asserts by this how long something takes. A
+wait that fails says what it saw, a test that pyproject.toml's ``timeout`` ends does not: so this is shorter by what
+fixtures and the rest of a test take."""
 _PAUSE: Final = 0.01
 
 Seen = TypeVar("Seen")

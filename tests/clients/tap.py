@@ -77,8 +77,9 @@ class Tap(Listener):
             # Neither side half-closes: whoever ends, ends the exchange for both.
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # Closed before anything is awaited: this task may be cancelled while it ends.
-            to_upstream.close()
+            # Closed before anything is awaited: this task may be cancelled while it ends. A transport that has bytes
+            # left closes when they are read, and that may be never.
+            to_upstream.transport.abort() if to_upstream.transport.get_write_buffer_size() else to_upstream.close()
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)

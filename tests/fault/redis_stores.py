@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from gateway.errors import StoreUnavailable
 from gateway.settings.store import StoreSettings
+from gateway.store import scripts
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
 from tests.redis_server import RedisServer
@@ -27,11 +28,19 @@ async def opened(
     slow: float = PATIENCE,
     complete_after: float = 0,
     pause: Callable[[float], Awaitable[None]] = soon,
+    time_script: str = scripts.SERVER_TIME,
     **more: Any,
 ) -> AsyncIterator[RedisStore]:
     url = server if isinstance(server, str) else server.url
     settings = StoreSettings(url=url, when_away=when_away, **more)
-    store = RedisStore(make_client(settings), settings.when_away, pause=pause, slow=slow, complete_after=complete_after)
+    store = RedisStore(
+        make_client(settings),
+        settings.when_away,
+        time_script=time_script,
+        pause=pause,
+        slow=slow,
+        complete_after=complete_after,
+    )
     await store.open()
     try:
         yield store

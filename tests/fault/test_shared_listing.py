@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from gateway.model import Caller, Listing, Method
 from gateway.store import MAX_DOCUMENT
 from gateway.store.redis import RedisStore
 from tests.fault.redis_stores import opened
-from tests.redis_server import RedisServer
+from tests.redis_server import TEST_TIME, RedisServer, ServerClock
 from tests.waiting import PATIENCE, until
 
 KNOBS = ("backend.url=http://127.0.0.1:1/jsonrpc", "backend.listing.timeout=5m", "auth.mode=off")
@@ -30,8 +31,11 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 async def stores(server: RedisServer) -> AsyncIterator[tuple[RedisStore, RedisStore]]:
+    """Open the stores of two replicas. Redis' clock stands still: no lock ends because the machine is slow."""
+    ServerClock(server)
     async with AsyncExitStack() as stack:
-        yield (await stack.enter_async_context(opened(server)), await stack.enter_async_context(opened(server)))
+        one, other = [await stack.enter_async_context(opened(server, time_script=TEST_TIME)) for _ in range(2)]
+        yield one, other
 
 
 class Service:
@@ -49,17 +53,37 @@ class Service:
         return Listing("openrpc", (Method("add", self._description),), digest=f"listing {number}")
 
 
-def shared(service: Service, store: RedisStore) -> SharedListing:
+class Noting:
+    """A replica's store that counts how often it was refused a lock."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self.refused = 0
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def acquire(self, key: str, ttl: float, token: str = "") -> str:
+        got = await self._store.acquire(key, ttl, token)
+        self.refused += not got
+        return got
+
+
+def shared(service: Service, store: RedisStore | Noting) -> SharedListing:
     (settings,) = load_settings(None, KNOBS, {}).by_mount.values()
-    return SharedListing(service.listing, store, settings)
+    return SharedListing(service.listing, store, settings)  # type: ignore[arg-type]
 
 
 async def test_who_waits_for_another_replica_lists_itself_once_redis_is_gone(
     server: RedisServer, stores: tuple[RedisStore, RedisStore]
 ) -> None:
     service = Service()
-    one, other = (asyncio.create_task(shared(service, store).fetch_listing(Caller())) for store in stores)
-    await until(lambda: server.control.keys(LOCK))
+    one = asyncio.create_task(shared(service, stores[0]).fetch_listing(Caller()))
+    # Its lock is in Redis two answers before it asks the service: wait for what it does, not for the lock.
+    await until(lambda: service.asked)
+    waits = Noting(stores[1])
+    other = asyncio.create_task(shared(service, waits).fetch_listing(Caller()))
+    await until(lambda: waits.refused)
     assert service.asked == 1
     server.kill()
     await until(lambda: service.asked == 2)

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import gzip
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -29,8 +29,12 @@ from tests.waiting import PATIENCE, until
 KEEP: Final = Rpc("keep", {"value": {}}, {}, "Take a large value")
 TEXT: Final = "x" * 300_000
 OBJECTS: Final = [{"id": number, "name": "abc"} for number in range(8_000)]
-BOMB: Final = [[number] for number in range(400_000)]
 RELEASED: Final = Hang("nothing", result({}))
+
+
+def bomb() -> list[list[int]]:
+    """Return many small values. Kept for good, they would slow the collector for every test of this process."""
+    return [[number] for number in range(400_000)]
 
 
 @pytest.fixture
@@ -173,13 +177,13 @@ def _values() -> int:
     return sum(type(one) is list and len(one) == len(OBJECTS) and one[0] == OBJECTS[0] for one in gc.get_objects())
 
 
-ENDS: Final[dict[str, Behaviour]] = {
-    "an answer": result({}),
-    "a large answer": result({"text": TEXT}),
-    "an error": error(-32000, "No"),
-    "a closed connection": CLOSE,
-    "a bomb": GzipBomb(20 * 2**20),
-    "many small values": result(BOMB),
+ENDS: Final[dict[str, Callable[[], Behaviour]]] = {
+    "an answer": lambda: result({}),
+    "a large answer": lambda: result({"text": TEXT}),
+    "an error": lambda: error(-32000, "No"),
+    "a closed connection": lambda: CLOSE,
+    "a bomb": lambda: GzipBomb(20 * 2**20),
+    "many small values": lambda: result(bomb()),
 }
 
 
@@ -188,7 +192,7 @@ ENDS: Final[dict[str, Behaviour]] = {
 async def test_nothing_is_held_after_a_large_call_however_it_ends(
     surface: str, end: str, gateway: Server, backend: ScriptedBackend
 ) -> None:
-    backend.on("keep", ENDS[end])
+    backend.on("keep", ENDS[end]())
     await call(gateway, surface, TEXT)
 
 
@@ -232,7 +236,7 @@ async def test_the_calls_of_a_batch_share_its_room(gateway: Server, backend: Scr
 async def test_a_response_whose_values_find_no_room_is_not_decoded(
     surface: str, gateway: Server, backend: ScriptedBackend
 ) -> None:
-    backend.on("keep", error(-32000, "No", BOMB))
+    backend.on("keep", error(-32000, "No", bomb()))
     answer = await call(gateway, surface, 1)
     assert b"The gateway holds too many answers to read this one" in answer.body
 

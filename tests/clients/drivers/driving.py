@@ -20,8 +20,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-PATIENCE = 120.0
-"""Seconds after which an order is given up."""
+PATIENCE = 75.0
+"""Seconds after which an order is given up, and says why: before tests/clients/driver.py gives the program up."""
 
 
 @dataclass(frozen=True)
