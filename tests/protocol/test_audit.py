@@ -16,13 +16,13 @@ from gateway.config.source import ConfigError
 from gateway.telemetry import audit
 from gateway.telemetry.record import CALL, Record
 from tests.each import each
-from tests.extent import size
 from tests.fault.behaviours import Hang, error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, front
 from tests.waiting import until
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "config" / "audit.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
 CALLS = ("begun", "ended", "call")
 
 
@@ -30,7 +30,7 @@ def lines(*files: Path) -> list[dict[str, Any]]:
     """Every line of the files. Each is checked against the schema."""
     read = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     for line in read:
-        jsonschema.validate(line, SCHEMA, format_checker=jsonschema.FormatChecker())
+        VALIDATOR.validate(line)
     return read
 
 
@@ -174,10 +174,8 @@ async def test_a_rotation_loses_no_line(backend: ScriptedBackend, file: Path) ->
 
 
 async def test_two_writers_write_whole_lines_to_one_file(file: Path) -> None:
-    each_writes = size(500, by_day=100)
-
     def put(auditor: audit.Audit) -> None:
-        for _ in range(each_writes):
+        for _ in range(500):
             record = Record("r" * 200, method=CALL, tool="t", surface="mcp", started=1.0, ended=2.0)
             auditor.end(record)
 
@@ -185,7 +183,7 @@ async def test_two_writers_write_whole_lines_to_one_file(file: Path) -> None:
     await asyncio.gather(*(asyncio.to_thread(put, auditor) for auditor in both))
     for auditor in both:
         auditor.close()
-    assert sum(line["event"] == "call" for line in lines(file)) == 2 * each_writes
+    assert sum(line["event"] == "call" for line in lines(file)) == 1000
 
 
 @each("to", ["{}/none/file", "{}", "{}/pipe", "/dev/full"])
