@@ -117,9 +117,10 @@ release: $(VENV)/.dev ## wheel, sdist, image, bill of materials and checksums in
 deploy-test: services ## the twelve-service overlay as processes: changed, rolled, killed, and with an older version (6 minutes)
 	$(BIN)/python -m lab.deploy
 
-lint-deploy: $(VENV)/.dev ## what hadolint and checkov say of deploy/ (1 minute)
+lint-deploy: $(VENV)/.dev ## what hadolint and checkov say of deploy/, and whether every two components combine (2 minutes)
 	@bash tests/install.sh $(BIN)/python lint
 	$(BIN)/python -m lab.lint
+	CASES=all $(BIN)/python -m pytest tests/unit/test_components.py
 
 lock: $(VENV)/.dev ## resolve what the image installs: newest versions, with hashes
 	@bash tests/install.sh $(BIN)/python image

@@ -1,20 +1,20 @@
 """Start a gateway on one of the two HTTP servers that can carry it, for tests that must not see which one it is.
 
-pytestmark = pytest.mark.usefixtures("both_servers")  # each test of the file runs once on each server
+pytestmark = pytest.mark.usefixtures("both_servers")  # each test of the file runs on each server
 
 @pytest.mark.own_server("why")  # but not this one
 
 The fixture ``both_servers`` (tests/conftest.py) chooses the server for what is started within the test. Elsewhere it is
-our own one.
+our own one. A test with many rows runs on aiohttp's with the first of them by day, and with all in `make fault`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from aiohttp.test_utils import BaseTestServer, TestClient, TestServer
 from aiohttp.web import BaseRunner
@@ -25,6 +25,7 @@ from gateway.process.server import Server
 from gateway.settings import Settings
 from gateway.store import ServerStore
 
+Item = TypeVar("Item")
 MakeServer: TypeAlias = Callable[[Settings, ServerStore | None], BaseTestServer]
 MakeClient: TypeAlias = Callable[[BaseTestServer], Awaitable[TestClient[Any, Any]]]
 
@@ -116,6 +117,12 @@ async def served(settings: Settings, store: ServerStore | None = None) -> AsyncI
         yield client
     finally:
         await client.close()
+
+
+def first_row_on_aiohttp(items: Sequence[Item], server: Callable[[Item], str | None]) -> list[Item]:
+    """Return the rows of one test without the second and later ones on aiohttp's server."""
+    later = [item for item in items if server(item) == "aiohttp"][1:]
+    return [item for item in items if item not in later]
 
 
 def gateway_of(client: TestClient[Any, Any]) -> Server:

@@ -16,6 +16,7 @@ from gateway.model import Listing, SourceAnswer
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, CustomListing, ListingSettings, Params
 from tests.contract.forms import FORMS
+from tests.extent import size
 from tests.pace import quickly
 
 VALIDATORS: Final = ValidatorCache()
@@ -97,7 +98,9 @@ async def check_built(listing: Listing) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=size(60, by_day=6), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(data=st.data())
 async def test_any_answer_is_a_listing_that_can_be_built_or_none(dialect: str, data: st.DataObject) -> None:
     answer = data.draw(JSON | ENTRIES.map(FORMS[dialect].frame))
@@ -106,7 +109,9 @@ async def test_any_answer_is_a_listing_that_can_be_built_or_none(dialect: str, d
         await check_built(listing)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=size(60, by_day=6), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(answer=st.one_of(JSON, *(ENTRIES.map(form.frame) for form in FORMS.values())))
 async def test_probing_takes_any_answer_for_a_listing_or_for_none(answer: Any) -> None:
     source = OneAnswer(answer)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import importlib
+import itertools
 import pkgutil
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import pytest
@@ -17,6 +19,7 @@ from gateway.model import Catalog
 from tests.contract.forms import FORMS, label
 from tests.contract.test_dialects import CASES, Answers, answers_of, built, fetched, name_of
 from tests.each import each
+from tests.extent import part
 
 GOOD: Final = ("good.one", "good.two")
 LONG: Final = "n" * 10_000
@@ -120,17 +123,15 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 async def test_whatever_stands_in_one_place_of_a_listing_no_dialect_raises(case: Any) -> None:
     answers = answers_of(case)
-    for place in places({question: answers[question] for question in answers if question != "CUSTOM"}):
-        for value in (None, 2**70, "", [[]], {"": None}):
-            changed = copy.deepcopy(answers)
-            parent: Any = changed
-            for key in place[:-1]:
-                parent = parent[key]
-            parent[place[-1]] = value
-            try:
-                await built(await fetched(case.parent.name, changed))
-            except NoListing:
-                continue
+    asked = {question: answers[question] for question in answers if question != "CUSTOM"}
+    for place, value in part([*itertools.product(places(asked), (None, 2**70, "", [[]], {"": None}))]):
+        changed = copy.deepcopy(answers)
+        parent: Any = changed
+        for key in place[:-1]:
+            parent = parent[key]
+        parent[place[-1]] = value
+        with suppress(NoListing):
+            await built(await fetched(case.parent.name, changed))
 
 
 @each("answer", HOSTILE, ids=label)

@@ -5,6 +5,7 @@ As a program it ends with 0 if there is one that will do.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -32,6 +33,7 @@ def kubectl(fetched: Path = FETCHED) -> str | None:
     return next(filter(_will_do, filter(None, map(shutil.which, ("kubectl", str(fetched))))), None)
 
 
+@functools.cache
 def _will_do(program: str) -> bool:
     answer = subprocess.run([program, "version", "--client", "--output=json"], capture_output=True, timeout=PATIENCE)
     version = re.search(rb'"gitVersion": *"v(\d+)\.(\d+)', answer.stdout)

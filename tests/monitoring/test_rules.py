@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from tests.monitoring import MANIFEST, RULES, alerts, groups, manifest, promtool, rules, shortened
+from tests.each import each
+from tests.monitoring import MANIFEST, RULES, alerts, groups, manifest, metrics_in, promtool, rules, shortened
 from tests.monitoring.cases import CASES, Case, Series
 from tests.unit.test_documents import anchors_of
 
 ROOT = RULES.parents[2]
+ALERTS: Final = alerts()
 
 
 def evaluated(name: str, series: Series, minute: int, expected: list[dict[str, Any]]) -> dict[str, Any]:
@@ -26,10 +29,10 @@ def evaluated(name: str, series: Series, minute: int, expected: list[dict[str, A
     }
 
 
-def complaints(folder: Path, tests: list[dict[str, Any]]) -> str:
+def complaints(folder: Path, tests: list[dict[str, Any]], rules: Path = RULES) -> str:
     """What promtool has to complain about."""
     file = folder / "tests.json"  # JSON is YAML
-    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
+    file.write_text(json.dumps({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": tests}))
     code, said = promtool("test", "rules", str(file))
     return "" if code == 0 else said
 
@@ -40,9 +43,51 @@ def minutes(duration: str) -> int:
 
 
 def fired(name: str, case: Case) -> dict[str, Any]:
-    rule = alerts()[name]
+    rule = ALERTS[name]
     annotations = {**rule["annotations"], "summary": case.summary}
     return {"exp_labels": {**case.labels, **rule["labels"]}, "exp_annotations": annotations}
+
+
+FIRE: Final = {name: [evaluated(name, case.fires, case.at, [fired(name, case)])] for name, case in CASES.items()}
+QUIET: Final = {
+    name: [evaluated(name, series, case.at, []) for series in case.quiet.values()] for name, case in CASES.items()
+}
+WAIT: Final = {
+    name: [evaluated(name, CASES[name].fires, minutes(rule["for"]) - 1, [])]
+    for name, rule in ALERTS.items()
+    if minutes(rule.get("for", "0m")) > 1
+}
+
+
+@pytest.fixture(scope="module")
+def of_all(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What promtool has to complain about all of them. A test that finds anything here asks for its alert alone.
+
+    All are one run, but those of alerts that look back for hours: these are evaluated with the rules that they need.
+    """
+    folder = tmp_path_factory.mktemp("rules")
+    looks = {name: [*FIRE[name], *QUIET[name], *WAIT.get(name, ())] for name in CASES}
+    slow = {name: looks.pop(name) for name, case in CASES.items() if case.at > 120}
+    said = [complaints(folder, [*itertools.chain(*looks.values())])]
+    for name, tests in slow.items():
+        (folder / "needed.json").write_text(json.dumps(needed(name)))
+        said.append(complaints(folder, tests, folder / "needed.json"))
+    return "".join(said)
+
+
+def needed(name: str) -> dict[str, Any]:
+    """The rules of an alert: itself, and those that record what its expression names."""
+    wanted = {name, *metrics_in(ALERTS[name]["expr"])}
+    return {
+        "groups": [
+            {**group, "rules": [rule for rule in group["rules"] if wanted & {rule.get("alert"), rule.get("record")}]}
+            for group in groups()
+        ]
+    }
+
+
+def test_nothing_is_wrong_with_all_alerts_together(of_all: str) -> None:
+    assert of_all == ""
 
 
 def test_the_rules_are_sound() -> None:
@@ -52,33 +97,29 @@ def test_the_rules_are_sound() -> None:
 
 def test_every_alert_has_its_cases() -> None:
     assert list(CASES) == [*dict.fromkeys(CASES)]
-    assert CASES.keys() == alerts().keys()
+    assert CASES.keys() == ALERTS.keys()
     assert [name for name, case in CASES.items() if not case.quiet] == []
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_an_alert_fires_once_and_says_what_it_is_about(name: str, tmp_path: Path) -> None:
-    case = CASES[name]
-    assert complaints(tmp_path, [evaluated(name, case.fires, case.at, [fired(name, case)])]) == ""
+@each("name", FIRE)
+def test_an_alert_fires_once_and_says_what_it_is_about(name: str, of_all: str, tmp_path: Path) -> None:
+    assert not of_all or complaints(tmp_path, FIRE[name]) == ""
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_an_alert_does_not_fire_without_its_cause(name: str, tmp_path: Path) -> None:
-    case = CASES[name]
-    looks = [evaluated(name, series, case.at, []) for series in case.quiet.values()]
-    assert complaints(tmp_path, looks) == ""
+@each("name", QUIET)
+def test_an_alert_does_not_fire_without_its_cause(name: str, of_all: str, tmp_path: Path) -> None:
+    assert not of_all or complaints(tmp_path, QUIET[name]) == ""
 
 
-@pytest.mark.parametrize("name", [name for name, rule in alerts().items() if minutes(rule.get("for", "0m")) > 1])
-def test_an_alert_waits_before_it_wakes_anybody(name: str, tmp_path: Path) -> None:
+@each("name", WAIT)
+def test_an_alert_waits_before_it_wakes_anybody(name: str, of_all: str, tmp_path: Path) -> None:
     """Where the cause is there from the first sample on. The keys' case is that of all others."""
-    early = minutes(alerts()[name]["for"]) - 1
-    assert complaints(tmp_path, [evaluated(name, CASES[name].fires, early, [])]) == ""
+    assert not of_all or complaints(tmp_path, WAIT[name]) == ""
 
 
 def test_no_gateway_at_all_is_an_alert_too(tmp_path: Path) -> None:
     name = "McpGatewayNotScraped"
-    rule = alerts()[name]
+    rule = ALERTS[name]
     annotations = {**rule["annotations"], "summary": "jsonrpc-mcp-gateway: no metrics for 5 minutes"}
     expected = {"exp_labels": rule["labels"], "exp_annotations": annotations}
     assert complaints(tmp_path, [evaluated(name, {'up{job="node"}': "1x30"}, 25, [expected])]) == ""
@@ -86,7 +127,7 @@ def test_no_gateway_at_all_is_an_alert_too(tmp_path: Path) -> None:
 
 def test_keys_that_were_never_fetched_are_an_alert_too(tmp_path: Path) -> None:
     name = "McpGatewayIssuerKeysOld"
-    rule, case = alerts()[name], CASES[name]
+    rule, case = ALERTS[name], CASES[name]
     summary = case.summary.replace("are 1h 55m 0s old", "were never fetched")
     expected = {
         "exp_labels": {**case.labels, **rule["labels"]},
@@ -98,7 +139,7 @@ def test_keys_that_were_never_fetched_are_an_alert_too(tmp_path: Path) -> None:
 
 def test_a_gateway_with_one_service_has_no_name_for_it(tmp_path: Path) -> None:
     name = "McpGatewayBreakerOpen"
-    rule = alerts()[name]
+    rule = ALERTS[name]
     annotations = {**rule["annotations"], "summary": "a-jsonrpc-mcp-gateway: 1 circuit breakers are open"}
     expected = {"exp_labels": {"job": "a-jsonrpc-mcp-gateway", **rule["labels"]}, "exp_annotations": annotations}
     series = {'mcp_gateway_breaker_open{job="a-jsonrpc-mcp-gateway",service=""}': "1x30"}
@@ -139,9 +180,9 @@ def test_the_times_that_the_dashboard_shows_are_of_calls_of_all_replicas(tmp_pat
     assert complaints(tmp_path, [test]) == ""
 
 
-@pytest.mark.parametrize("name", alerts())
+@each("name", ALERTS)
 def test_an_alert_has_a_severity_a_remedy_and_a_heading_of_the_runbook(name: str) -> None:
-    rule = alerts()[name]
+    rule = ALERTS[name]
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert rule["annotations"].keys() == {"summary", "description", "runbook"}
     assert len(rule["annotations"]["description"]) > 80
@@ -158,7 +199,7 @@ def test_only_durations_are_shortened() -> None:
     rules_of_a_minute = {
         rule["alert"]: rule for group in shortened(60)["groups"] for rule in group["rules"] if "alert" in rule
     }
-    assert rules_of_a_minute.keys() == alerts().keys()
+    assert rules_of_a_minute.keys() == ALERTS.keys()
     refused = rules_of_a_minute["McpGatewayTokensRefused"]
     assert "[1440s] offset 10s" in refused["expr"]
     assert ">= 30 / 300" in refused["expr"]

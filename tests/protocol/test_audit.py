@@ -24,6 +24,7 @@ from tests.virtual_time import virtually
 from tests.waiting import until
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "config" / "audit.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
 CALLS = ("begun", "ended", "call")
 
 
@@ -31,7 +32,7 @@ def lines(*files: Path) -> list[dict[str, Any]]:
     """Every line of the files. Each is checked against the schema."""
     read = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     for line in read:
-        jsonschema.validate(line, SCHEMA, format_checker=jsonschema.FormatChecker())
+        VALIDATOR.validate(line)
     return read
 
 

@@ -8,6 +8,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from gateway.process.server import Server
+from tests.extent import ALL_CASES
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.http_servers import SERVERS
@@ -37,3 +38,11 @@ async def test_each_way_to_start_a_gateway_takes_that_server(
         refusals = [await all_said(port or 0, NO_HTTP) for port in ports]
     assert {status_of(raw) for raw in refusals} == {400}
     assert [b"aiohttp" in raw for raw in refusals] == [both_servers == "aiohttp"] * 3
+
+
+@pytest.mark.parametrize("row", ["first", "second"])
+async def test_the_second_row_of_a_test_runs_on_our_own_server_alone_by_day(
+    http: TestClient[Any, Any], both_servers: str, row: str
+) -> None:
+    assert type(http.server) is SERVERS[both_servers]
+    assert ALL_CASES or (both_servers, row) != ("aiohttp", "second")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import gzip
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
@@ -17,6 +18,7 @@ from structlog.testing import capture_logs
 
 from gateway.process.server import Server
 from tests.authorization.stand import CALLS, MODERN, Bearer
+from tests.extent import part
 from tests.fault.behaviours import CLOSE, Behaviour, GzipBomb, Hang, InTurn, error, result
 from tests.fault.load import session
 from tests.fault.methods import Rpc
@@ -145,11 +147,11 @@ async def test_no_more_is_given_up_than_was_taken(text: str, gateway: Server, ba
 
 
 SCHEMA: Final = {"type": "object", "properties": {"value": {"type": "array"}, "limit": {"type": "integer"}}}
+KEPT: Final = [*itertools.product((MODERN, "2025-11-25", "rest"), (3, None), (False, True))]
+"""Whether arguments go on as they came or without a null, and whether the tool is called by its name or call_tool."""
 
 
-@pytest.mark.parametrize("named", [False, True], ids=["by its name", "by call_tool"])
-@pytest.mark.parametrize("limit", [3, None], ids=["as they came", "without a null"])
-@pytest.mark.parametrize("surface", [MODERN, "2025-11-25", "rest"])
+@pytest.mark.parametrize(("surface", "limit", "named"), part(KEPT, step=5))
 async def test_nobody_keeps_the_values_that_came_once_they_are_serialized(
     surface: str, limit: int | None, named: bool, backend: ScriptedBackend, tmp_path: Path
 ) -> None:

@@ -26,9 +26,12 @@ from gateway.model import Method, NameStyle, Parameter, SourceAnswer
 from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, ListingSettings, Params, ToolOverride
+from tests.extent import size
 from tests.pace import quickly
 
-STABLE = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+STABLE = settings(
+    max_examples=size(80, by_day=8), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 VALIDATORS = ValidatorCache()
 
 PLAIN = (
@@ -181,7 +184,7 @@ def references(schema: Any, within_map: bool = False) -> Any:
             yield from references(child)
 
 
-@settings(STABLE, max_examples=200)
+@settings(STABLE, max_examples=size(200, by_day=20))
 @given(
     schema=SCHEMAS,
     root=st.fixed_dictionaries({"components": st.fixed_dictionaries({"schemas": st.just({"X": {"type": "null"}})})}),
@@ -196,7 +199,7 @@ def test_any_parameter_schema_makes_a_tool_or_is_unsound(schema: Any, root: Any)
         assert [tool.binding.own_names.get(name, name) for name in tool.input_schema["properties"]] == ["a/b", "c"]
 
 
-@settings(STABLE, max_examples=200)
+@settings(STABLE, max_examples=size(200, by_day=20))
 @given(schema=SCHEMAS)
 def test_any_whole_input_schema_makes_a_tool_or_is_unsound(schema: Any) -> None:
     method = Method("m", input_schema=schema if isinstance(schema, dict) else {"properties": schema}, result=schema)

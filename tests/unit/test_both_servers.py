@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.http_servers import first_row_on_aiohttp
+
 TESTS = Path(__file__).parents[1]
 FUNCTIONS, FILES = 150, 25
 FIXTURE = "both_servers"
@@ -53,3 +55,10 @@ def test_who_runs_on_one_server_alone_says_why() -> None:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 reason = marks(node.decorator_list).get("own_server")
                 assert reason is None or len(reason[0].split()) > 2, f"{path.name}: {node.name}"  # type: ignore[attr-defined]
+
+
+def test_of_the_rows_of_a_test_the_first_alone_runs_on_aiohttp_by_day() -> None:
+    rows = ["own-1", "own-2", "own-3", "aiohttp-1", "aiohttp-2", "aiohttp-3"]
+    kept = first_row_on_aiohttp(rows, lambda row: row.partition("-")[0])
+    assert kept == ["own-1", "own-2", "own-3", "aiohttp-1"]
+    assert first_row_on_aiohttp(["1", "2"], lambda _: None) == ["1", "2"]
