@@ -43,7 +43,9 @@ def _status() -> dict[str, str]:
     """What the kernel knows of the signals, the rights and the threads."""
     lines = (line.partition(":") for line in Path("/proc/self/status").read_text().splitlines())
     names = ("Umask", "Threads", "SigBlk", "SigIgn", "SigCgt", "SigPnd", "CapEff", "NoNewPrivs", "Cpus_allowed")
-    return {name: value.strip() for name, _, value in lines if name in names}
+    found = {name: value.strip() for name, _, value in lines if name in names}
+    # 32 and 33 are of libc alone, which a program can neither ask for nor set.
+    return {**found, "SigIgn": hex(int(found["SigIgn"], 16) & ~(0b11 << 31))}
 
 
 def _descriptors() -> dict[str, str]:

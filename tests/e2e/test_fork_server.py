@@ -103,7 +103,7 @@ WAYS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@each("circumstance", CIRCUMSTANCES)
+@each("circumstance", [*CIRCUMSTANCES])
 async def test_a_fork_finds_what_a_real_start_finds(forks: ForkServer, tmp_path: Path, circumstance: str) -> None:
     with CIRCUMSTANCES[circumstance]():
         real, fork = await found(forks, tmp_path / "state")
@@ -111,7 +111,7 @@ async def test_a_fork_finds_what_a_real_start_finds(forks: ForkServer, tmp_path:
     assert all(fork[name] != real[name] for name in RANDOM)
 
 
-@each("way", WAYS)
+@each("way", [*WAYS])
 async def test_it_finds_the_streams_the_variables_and_the_folder_that_it_is_given(
     forks: ForkServer, tmp_path: Path, way: str
 ) -> None:

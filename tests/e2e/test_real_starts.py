@@ -43,7 +43,7 @@ def test_each_command_is_here() -> None:
     assert ENDING.keys() | SERVING.keys() == COMMANDS.keys()
 
 
-@each("command", ENDING)
+@each("command", [*ENDING])
 async def test_a_command_says_the_same_after_either_start(
     backend: ScriptedBackend, forks: ForkServer, command: str
 ) -> None:
@@ -57,7 +57,7 @@ async def test_a_command_says_the_same_after_either_start(
     assert [_same(ran.err) for ran in told[1:]] == [_same(told[0].err)]
 
 
-@each("command", SERVING)
+@each("command", [*SERVING])
 async def test_a_command_that_goes_on_says_the_same_after_either_start(
     backend: ScriptedBackend, forks: ForkServer, command: str
 ) -> None:

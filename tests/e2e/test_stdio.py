@@ -281,7 +281,7 @@ async def test_a_stream_that_is_closed_is_said(closed: str) -> None:
     streams = {"given": PIPE, "output": PIPE, "errors": PIPE, closed: CLOSED}
     process = await start("stdio", "http://127.0.0.1:9/", **streams)
     async with asyncio.timeout(PATIENCE):
-        _, said = await process.communicate(b"x")
+        _, said = await process.communicate(b"x" if process.stdin else None)
     assert process.returncode == 2
     assert b"Standard input and output must be open" in said
 
