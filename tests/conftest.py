@@ -60,7 +60,7 @@ def both_servers(request: pytest.FixtureRequest, aiohttp_client: MakeClient) -> 
     with on_server(request.param, aiohttp_client) as choice:
         yield request.param
     ran_twice = request.node.get_closest_marker("own_server") is None
-    assert choice.started or not ran_twice, 'no gateway was started: mark it @pytest.mark.own_server("no gateway")'
+    assert choice.started or not ran_twice, 'no gateway was started: mark it @pytest.mark.own_server("no gateway: why")'
 
 
 @pytest.fixture

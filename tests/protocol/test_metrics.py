@@ -291,7 +291,7 @@ async def test_a_certificate_for_the_service_says_when_it_ends(session: ClientSe
     assert end > found.value("mcp_gateway_start_time_seconds")
 
 
-@pytest.mark.own_server("no gateway")
+@pytest.mark.own_server("no gateway is started")
 async def test_a_family_that_only_a_newer_worker_knows_hides_no_other() -> None:
     """During an upgrade workers of two versions report to one parent."""
     found = {("mcp_gateway_of_tomorrow", ""): [1.0], ("mcp_gateway_queue_length", ""): [3.0]}

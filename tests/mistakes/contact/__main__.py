@@ -24,18 +24,22 @@ def shown(text: str, host: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def page(verdicts: list[Verdict]) -> str:
-    """Return the page. Rows that differ in nothing but the path are one."""
-    rows: dict[tuple[str, str], str] = {}
+def lines(verdicts: list[Verdict]) -> list[str]:
+    """Return the lines of the table. Rows that differ in nothing but the path are one, named after the first."""
+    names: dict[str, str] = {}
     for verdict in verdicts:
         said = dict(re.findall(r"^(cause|next) +(.*)$", verdict.told.text, re.MULTILINE))
         if not said:
             continue
         cause, step = (shown(part, verdict.told.names["<host>"]) for part in said.values())
-        rows.setdefault(
-            (re.sub(r"but /\S+ is", "but … is", cause), re.sub(r"8000/\S+$", "8000/…", step)), verdict.row.name
-        )
-    return HEAD + "".join(f"| {name} | {cause} | {step} |\n" for (cause, step), name in rows.items())
+        cause, step = re.sub(r"but /\S+ is", "but … is", cause), re.sub(r"8000/\S+$", "8000/…", step)
+        names.setdefault(f"| {cause} | {step} |\n", verdict.row.name)
+    return [f"| {name} {rest}" for rest, name in names.items()]
+
+
+def page(verdicts: list[Verdict]) -> str:
+    """Return the page."""
+    return HEAD + "".join(lines(verdicts))
 
 
 if __name__ == "__main__":
