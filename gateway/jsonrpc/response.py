@@ -199,10 +199,10 @@ def id_in_broken(raw: bytes) -> str | None:
     depth = 0
     for count, token in enumerate(_TOKEN.finditer(raw)):
         text = token[0]
+        if text == b'"' or count == _MOST_TOKENS:
+            return None
         if text in _BRACKETS:
             depth += _BRACKETS[text]
-        elif text == b'"' or count == _MOST_TOKENS:
-            return None
         elif depth == 1 and (value := _VALUE.match(raw, token.end())) is not None:
             if b"\\" in text:  # which may be another spelling of "id"
                 return None
