@@ -128,8 +128,9 @@ class Teller:
         """Let calls time out on a connection that is alive: another call is under way, and the tool answers a third."""
         self._stand.release.clear()
         held = asyncio.create_task(self._invoke("hold", 0))
+        before = self._stand.notes
         notes = [asyncio.create_task(self._invoke("note", number)) for number in numbers]
-        await until(lambda: self._stand.notes, numbers.stop.__eq__)
+        await until(lambda: self._stand.notes - before, len(numbers).__eq__)
         await self._invoke("note", _ANSWERED)
         await asyncio.gather(*notes)
         self._stand.release.set()
@@ -137,8 +138,9 @@ class Teller:
 
     async def _cancel(self, numbers: range, session: dict[str, str]) -> None:
         calls = [(number + 1, {"name": "note", "arguments": {"number": number}}) for number in numbers]
+        before = self._stand.notes
         notes = [asyncio.create_task(self._mcp("tools/call", id, session, **params)) for id, params in calls]
-        await until(lambda: self._stand.notes, numbers.stop.__eq__)
+        await until(lambda: self._stand.notes - before, len(numbers).__eq__)
         for number in numbers:
             await self._mcp("notifications/cancelled", None, session, requestId=number + 1)
         await until(self._slots, (0).__eq__)
