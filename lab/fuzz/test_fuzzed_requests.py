@@ -27,13 +27,6 @@ def test_both_read_a_sound_request_behind_another() -> None:
     assert not seen.refuses
 
 
-def test_a_head_without_headers_has_none() -> None:
-    begun: list[HttpRequest] = []
-    reader = RequestReader(cast(ClientConnection, NoConnection()), begun.append, lambda: None)
-    assert reader.feed(b"GET /a HTTP/1.0\r\n\r\n") == b""
-    assert [(request.target, [*request.headers.items()]) for request in begun] == [("/a", [])]
-
-
 def test_a_head_that_comes_again_has_the_length_of_its_own_body() -> None:
     begun: list[HttpRequest] = []
     reader = RequestReader(cast(ClientConnection, NoConnection()), begun.append, lambda: None)
