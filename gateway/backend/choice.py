@@ -40,7 +40,7 @@ class _WebSockets(SocketTransport):
 
     def __init__(self, settings: ServiceSettings, tls: TlsFiles, reserve: Callable[[int], bool]) -> None:
         backend = settings.backend
-        super().__init__(_ROOM * backend.max_response, reserve)
+        super().__init__(_ROOM * backend.max_response, reserve, backend.timeout)
         fixed = {name: value.get_secret_value() for name, value in backend.headers.items()}
         headers = {"User-Agent": HEADERS["User-Agent"], **fixed}
         self._url = backend.url
@@ -60,8 +60,9 @@ class _Streams(SocketTransport):
     """Send messages over TCP, TLS, or a Unix socket."""
 
     def __init__(self, settings: ServiceSettings, tls: TlsFiles, reserve: Callable[[int], bool]) -> None:
-        super().__init__(_ROOM * settings.backend.max_response, reserve)
-        url = urlsplit(settings.backend.url)
+        backend = settings.backend
+        super().__init__(_ROOM * backend.max_response, reserve, backend.timeout)
+        url = urlsplit(backend.url)
         path = unquote(url.path) if url.scheme == "unix" else None
         self._peer = Peer(url.hostname or "", url.port or 0, url.scheme == "tls", path)
         self._connector = Connector(tls)

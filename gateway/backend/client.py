@@ -47,7 +47,7 @@ _NOT_IN_TIME: Final = f"No connection to the backend came free in time; the call
 
 # The caller's error for each failure of a transport. No text names the backend's host: a stranger may read it.
 _FAULTS: Final[dict[type[OutboundError], tuple[type[errors.ToolFault], str]]] = {
-    response.ConnectFailed: (errors.BackendUnavailable, "The backend is unavailable"),
+    response.ConnectFailed: (errors.BackendUnavailable, f"The backend is unavailable; the call {_UNSENT}"),
     response.NoConnection: (errors.BackendBusy, _NOT_IN_TIME),
     NoTurn: (errors.BackendBusy, _NOT_IN_TIME),
     QueueFull: (errors.BackendBusy, f"Too many calls wait for the backend; this one {_UNSENT}"),

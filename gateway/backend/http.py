@@ -115,7 +115,7 @@ class HttpTransport:
     """Send messages to ``url`` through an HTTP client. What this class adds to a message is its way."""
 
     has_documents = True
-    dropped = 0
+    dropped = unowned = 0
 
     def __init__(self, client: HttpClient, url: str) -> None:
         self._client = client

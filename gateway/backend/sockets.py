@@ -1,7 +1,9 @@
 """Send JSON-RPC messages over connections that carry many of them, both ways: WebSocket, Unix and TCP sockets.
 
-* A reply belongs to the call with its id, compared as text. An error without an id, and what is no message at all,
-  belong to the call under way, if there is only one.
+* A reply belongs to the call with its id, compared as text. Broken JSON counts with the one id that is certainly in it.
+* An error without an id, and what is no message at all, belong to the call under way, if no other can be meant. While
+  there are calls that were given up and not answered yet, and behind a notification, another can be: then they belong
+  to nobody. A connection on which that lasts gets no new calls.
 * What the service asks is answered, and what it tells is dropped and counted: no caller of ours knows of it.
 * A message that was given to the socket counts as sent, whether the service read it or not.
 * After a time-out in which nothing came, the connection gets no new calls: the other side may be gone without a word.
@@ -26,12 +28,14 @@ from gateway.http_client.response import CONNECT_TIMEOUT, HandshakeRefused, Outb
 from gateway.http_client.streams import Stream
 from gateway.http_client.websocket import WebSocket
 from gateway.jsonrpc import NULL
-from gateway.jsonrpc.response import answer_to_service, parse_head
+from gateway.jsonrpc.response import Head, answer_to_service, id_in_broken, parse_head
 
 _MOST_LINKS: Final = 3
 """Connections that are kept: for calls, for listings with a credential of their own, and for a login."""
 _MOST_ATTEMPTS: Final = 2
 """Connections that a message is tried on, while nothing of it was sent."""
+_MOST_GIVEN_UP: Final = 256
+"""Calls that were given up on one connection and not answered, with which it gets no new ones."""
 
 log = structlog.get_logger()
 
@@ -39,22 +43,31 @@ log = structlog.get_logger()
 class _Awaited(Struct, eq=False):
     reply: asyncio.Future[Reply]
     max_bytes: int
+    is_in_order: bool
+    """Says that its answer may be without an id."""
+    is_sent: bool = False
+
+    @property
+    def is_answered(self) -> bool:
+        return self.reply.done() and not self.reply.cancelled()
 
 
 class SocketTransport(ABC):
     """Send messages over connections that subclasses open. An unfinished message may hold ``room`` bytes of memory,
-    which ``reserve`` counts while a connection has calls under way."""
+    which ``reserve`` counts while a connection has calls under way. A connection gets no new calls once one on it was
+    given up for ``patience`` seconds and has no answer yet."""
 
     has_documents = False
 
-    def __init__(self, room: int, reserve: Callable[[int], bool]) -> None:
+    def __init__(self, room: int, reserve: Callable[[int], bool], patience: float) -> None:
         self.room = room
         self.reserve = reserve
+        self._patience = patience
         self._links: list[SocketLink] = []
         self._openings: SingleFlight[tuple[Any, ...], SocketLink] = SingleFlight()
         self._turn = asyncio.Lock()
         self._is_closed = False
-        self.dropped = 0
+        self.dropped = self.unowned = 0
 
     def __repr__(self) -> str:
         return f"<SocketTransport: {len(self._links)} connections, {self.dropped} messages dropped>"
@@ -110,10 +123,18 @@ class SocketTransport(ABC):
         if self.dropped == 1:
             log.info("the backend sends messages that belong to no call; they are dropped")
 
+    def withhold(self) -> None:
+        """Count a message without an id that nobody gets."""
+        self.unowned += 1
+        if self.unowned == 1:
+            log.warning("the backend sends messages without an id that nobody can be given")
+
     def _usable(self, outgoing: Outgoing, key: str) -> SocketLink | None:
-        """Return a connection with this credential, and without a message of the same id under way."""
-        for link in self._links:
-            if link.is_for(outgoing) and key not in link.waiters:
+        """Return a connection with this credential on which the answer can be told from any other."""
+        for link in tuple(self._links):
+            if link.has_waited(self._patience):
+                link.retire()
+            elif link.is_for(outgoing) and not link.expects(key):
                 return link
         return None
 
@@ -148,8 +169,11 @@ class SocketLink:
 
     def __init__(self, transport: SocketTransport, first: Outgoing) -> None:
         self._parts, self._framing = first.parts, first.form.framing
-        self._is_in_order = False
         self.waiters: dict[str, _Awaited] = {}
+        self._given_up: dict[str, float] = {}
+        """When each call was given up, by its id, that was sent and not answered. The oldest is first."""
+        self._is_in_doubt = False
+        """Says that a message without an id may come that answers neither one of these nor a waiter."""
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._received_at = self._loop.time()
@@ -157,28 +181,41 @@ class SocketLink:
         self.has_ended = False
 
     def is_for(self, outgoing: Outgoing) -> bool:
-        """Return whether for another message the handshake and the framing would have been the same."""
+        """Return whether for another message the handshake and the framing would have been the same, and whether its
+        answer is told from others where it has no id."""
         ours, theirs = self._parts, outgoing.parts
         is_known = ours is theirs or (ours.headers == theirs.headers and ours.query == theirs.query)
-        return is_known and self._framing == outgoing.form.framing
+        form = outgoing.form
+        is_certain = not form.in_order or outgoing.id is None or not (self._given_up or self._is_in_doubt)
+        return is_known and self._framing == form.framing and is_certain
+
+    def expects(self, key: str) -> bool:
+        """Return whether an answer with this id may come already."""
+        return key in self.waiters or key in self._given_up
+
+    def has_waited(self, patience: float) -> bool:
+        """Return whether the oldest call that was given up has had no answer for so many seconds."""
+        return bool(self._given_up) and next(iter(self._given_up.values())) < self._loop.time() - patience
 
     async def exchange(self, key: str, outgoing: Outgoing, max_bytes: int) -> Reply:
         """Send a message and return its reply, at once where ``key`` is "". Raises :class:`OutboundError`."""
-        if self.has_ended or key in self.waiters:  # another waited for this connection, too
+        if self.has_ended or self.expects(key):  # another waited for this connection, too
             raise response.EndedUnsent
-        self._is_in_order = outgoing.form.in_order is True
         if not key:
+            self._is_in_doubt = True  # services answer with null for the id where they cannot read a notification
             await self._give(outgoing.body)
             return Reply(b"")
         if not self.waiters and not self._transport.reserve(self._transport.room):
             raise response.NoRoomToSend("too much is held to read an answer")
-        waiter = self.waiters[key] = _Awaited(self._loop.create_future(), max_bytes)
+        is_in_order = outgoing.form.in_order is True
+        waiter = self.waiters[key] = _Awaited(self._loop.create_future(), max_bytes, is_in_order)
         try:
-            await self._give(outgoing.body)
+            await self._give(outgoing.body, waiter)
             return await waiter.reply
         except BaseException:
-            if outgoing.form.in_order:  # its answer would be taken for that of the next
-                self._is_in_order = False
+            if waiter.is_sent and not waiter.is_answered:
+                self._give_up(key)
+            if is_in_order:  # its answer would be taken for that of the next
                 self.retire()
             raise
         finally:
@@ -188,8 +225,16 @@ class SocketLink:
                 if self._is_retired:
                     self.connection.abort()
 
-    async def _give(self, body: bytes) -> None:
+    def _give_up(self, key: str) -> None:
+        self._given_up[key] = self._loop.time()
+        if len(self._given_up) >= _MOST_GIVEN_UP:
+            self.retire()
+
+    async def _give(self, body: bytes, waiter: _Awaited | None = None) -> None:
         try:
+            await self.connection.wait_for_room()
+            if waiter is not None:
+                waiter.is_sent = True
             await self.connection.send(body)
         except response.EndedUnsent:
             self.retire(at_once=True)
@@ -209,16 +254,21 @@ class SocketLink:
 
     def message_received(self, raw: bytes) -> bytes | None:
         self._received_at = self._loop.time()
+        is_fault = True
         try:
             head = parse_head(raw)
         except ValueError:
-            waiter = self._only_waiter()
+            key = id_in_broken(raw) if self.waiters or self._given_up else None
         else:
-            if head.method is not None and head.id is not None:
-                return answer_to_service(head)
-            waiter = self.waiters.get(str(head.id))
-            if head.id is None and head.method is None and (head.error != NULL or self._is_in_order):
-                waiter = self._only_waiter()
+            if head.method is not None:
+                return self._asked_or_told(head)
+            key = None if head.id is None else str(head.id)
+            is_fault = head.error != NULL
+        if key is None:
+            waiter = self._waiter_without_id(is_fault=is_fault)
+        else:
+            self._given_up.pop(key, None)
+            waiter = self.waiters.get(key)
         if waiter is None or waiter.reply.done():
             self._transport.drop()
         elif len(raw) > waiter.max_bytes:
@@ -227,8 +277,22 @@ class SocketLink:
             waiter.reply.set_result(Reply(raw))
         return None
 
-    def _only_waiter(self) -> _Awaited | None:
-        return next(iter(self.waiters.values())) if len(self.waiters) == 1 else None
+    def _asked_or_told(self, head: Head) -> bytes | None:
+        if head.id is not None:
+            return answer_to_service(head)
+        self._transport.drop()
+        return None
+
+    def _waiter_without_id(self, *, is_fault: bool) -> _Awaited | None:
+        """Return whose a message without an id is: that of the only call under way, if no other can be meant."""
+        if not self.waiters and not self._given_up:
+            self._is_in_doubt = True  # there was no call that it answers, and another such may come at any time
+        if len(self.waiters) == 1 and not self._given_up and not self._is_in_doubt:
+            (waiter,) = self.waiters.values()
+            if waiter.is_sent and (is_fault or waiter.is_in_order):
+                return waiter
+        self._transport.withhold()
+        return None
 
     def connection_lost(self, error: OutboundError) -> None:
         self.has_ended = True

@@ -29,10 +29,12 @@ class Stream(asyncio.Protocol):
         self._may_write = asyncio.Event()
         self._may_write.set()
 
-    async def send(self, message: bytes) -> None:
-        """Give a message to the socket, once the other side has read what was sent before. Raises
-        :class:`EndedUnsent`."""
+    async def wait_for_room(self) -> None:
+        """Return once the other side has read what was sent before."""
         await self._may_write.wait()
+
+    async def send(self, message: bytes) -> None:
+        """Give a message to the socket. Raises :class:`EndedUnsent`."""
         if self._transport.is_closing():
             raise EndedUnsent
         self._transport.write(self._wrap(message))

@@ -43,6 +43,9 @@ class WebSocket:
         self._is_over = False
         self._reading = asyncio.create_task(self._read())
 
+    async def wait_for_room(self) -> None:
+        """Return at once: aiohttp waits for room behind a message, which the socket has then."""
+
     async def send(self, message: bytes) -> None:
         """Give a message to the socket. Raises :class:`EndedUnsent`, and :class:`Interrupted` if it ends meanwhile."""
         if self._is_over or self._socket.closed:

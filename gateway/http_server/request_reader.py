@@ -262,7 +262,7 @@ def _headers(names: list[bytes], values: list[bytes]) -> tuple[CIMultiDict[str],
 @lru_cache(128)
 def _header_names(named: bytes) -> tuple[tuple[str, ...], bool]:
     """Return names of headers, which a client repeats, and whether :func:`framing_fault` needs none of them."""
-    names = named.decode("ascii").split("\n")
+    names = named.decode("ascii").split("\n") if named else []  # a head of HTTP/1.0 may have none
     lower = named.decode("ascii").lower().split("\n")
     if len(names) > MAX_HEADERS or (len(set(lower)) != len(lower) and any(lower.count(name) > 1 for name in _ONCE)):
         raise MalformedHttp(_NO_HTTP)

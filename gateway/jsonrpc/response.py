@@ -4,6 +4,7 @@ To decode a mebibyte of JSON, and to encode it again, holds the event loop for s
 shown to the caller, so that sound JSON is all that is needed. These bytes fail the same checks as decoded ones would.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,7 @@ from gateway.jsonrpc.bounds import SMALL, may_have_huge_numbers, may_nest_deeper
 
 _RESPONSE_MEMBERS: Final = {"jsonrpc", "result", "error"}
 _ERROR_MEMBERS: Final = {"id", "code", "message", "data"}
+_ESCAPED_ID: Final = re.compile(rb'"(?:i|\\u0069)(?:d|\\u0064)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,16 @@ def parse_response(raw: bytes, id: Id, *, bare: bool = False) -> tuple[Any, Resp
 def _two_ids(raw: bytes, members: dict[str, Any]) -> bool:
     """Return whether an object has its member ``id`` twice, of which two readers may pick different ones. ``members``
     are those that the engine kept of it, as they are written."""
-    count = raw.count(b'"id"')
+    count = _ids_in(raw)
     for member in reversed(members.values()):  # the last is the result, mostly
         if count < 2:
             break
-        count -= bytes(member).count(b'"id"')
+        count -= _ids_in(bytes(member))
     return count > 1 and "id" in members
+
+
+def _ids_in(raw: bytes) -> int:
+    return len(_ESCAPED_ID.findall(raw)) if b"\\u006" in raw else raw.count(b'"id"')
 
 
 def parse_decoded_response(value: Any, id: Id, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
@@ -148,6 +154,8 @@ def _result_as_written(raw: bytes, id: str | int) -> Raw | None:
     return Raw(jsonrpc.compact(result)) if is_spaced or b"\n" in raw or b"\r" in raw else result
 
 
+_BRACKETS: Final = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}
+
 # On connections that carry messages both ways, the service may send some of its own.
 _METHOD_NOT_FOUND: Final = -32601
 
@@ -171,6 +179,40 @@ def parse_head(raw: bytes) -> Head:
         return _decode_head(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
+
+
+_MOST_SCANNED: Final = 64 * 1024
+_MOST_TOKENS: Final = 4000
+"""Bytes, and strings and brackets, of broken JSON in which an id is looked for: at most 4 ms."""
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\]]', re.DOTALL)
+"""A whole string or a bracket, or the quote of a string that is not complete."""
+_VALUE: Final = re.compile(rb'[ \t\r\n]*+:[ \t\r\n]*+(?:"([^"\\]++)"|([^][{}",: \t\r\n]++))?+')
+"""What stands behind a name: its value, if that is short and plain. An id may lack its quotes."""
+
+
+def id_in_broken(raw: bytes) -> str | None:
+    """Return the id, as text, of a message that :func:`parse_head` cannot read. None unless it is one object, whose
+    strings and brackets are whole, with one member ``id`` of its own; and where it is too long to be looked through."""
+    if len(raw) > _MOST_SCANNED or not (raw := raw.strip()).startswith(b"{"):
+        return None
+    found: list[bytes] = []
+    depth = 0
+    for count, token in enumerate(_TOKEN.finditer(raw)):
+        text = token[0]
+        if text == b'"' or count == _MOST_TOKENS:
+            return None
+        if text in _BRACKETS:
+            depth += _BRACKETS[text]
+        elif depth == 1 and (value := _VALUE.match(raw, token.end())) is not None:
+            if b"\\" in text:  # which may be another spelling of "id"
+                return None
+            if text == b'"id"':
+                found.append(value[1] or value[2] or b"")
+        if depth == 0 and token.end() < len(raw):
+            return None
+    if depth or len(found) != 1 or found[0] in (b"", b"null"):
+        return None
+    return found[0].decode("utf-8", "replace")
 
 
 def answer_to_service(head: Head) -> bytes:

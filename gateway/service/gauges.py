@@ -49,6 +49,7 @@ def _of_service(service: Service, catalog: Catalog | None) -> dict[str, float]:
         "breaker_open": breaker.open_circuits,
         "breaker_openings_total": breaker.openings,
         "backend_messages_dropped_total": service.transport.dropped,
+        "backend_messages_unowned_total": service.transport.unowned,
     }
     if catalog is not None:
         age = service.discovery.age()

@@ -191,6 +191,9 @@ EVENTS: Final = (
           "Its responses cannot be told apart otherwise. Correct the service."),
     Event("the backend sends messages that belong to no call; they are dropped", "info", "", "Notifications, late "
           "answers, answers to no question. `mcp_gateway_backend_messages_dropped_total` counts them."),
+    Event("the backend sends messages without an id that nobody can be given", "warning", "", "More than one "
+          "call can be meant, or one that was given up. `mcp_gateway_backend_messages_unowned_total` counts them. Let "
+          "the service return the id of each call."),
     Event("logged in at the backend", "info", "method", "By `backend.credentials.login`."),
     Event("no token for the backend", "error", "reason", "The token endpoint refuses: look at the credentials."),
     Event("the token endpoint does not answer", "warning", "reason", "It is tried again at the next call."),

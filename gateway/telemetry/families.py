@@ -58,6 +58,8 @@ FAMILIES: Final = (
     Family(cells.RESENDS, "counter", _S, "Calls that were sent to the service once more."),
     Family("mcp_gateway_backend_messages_dropped_total", "counter", _S,
            "Messages on a WebSocket or a socket that belong to no call: notifications, late answers."),
+    Family("mcp_gateway_backend_messages_unowned_total", "counter", _S,
+           "Those of them without an id that could be the answer to more than one call, or to one that was given up."),
     Family("mcp_gateway_streams_open", "gauge", _S, "Streams to clients."),
     Family("mcp_gateway_sessions_open", "gauge", _S,
            "Sessions of the older era with an open stream of notifications; others leave no trace here."),

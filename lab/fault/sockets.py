@@ -12,14 +12,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from aiohttp import ClientSession
+
 from lab.fault.rounds import certain
 from lab.fault.stage import serving
 from lab.fault.table import MEMORY, Figure, Line, Row
 from tests.authorization.stand import Bearer
+from tests.contract.late_answers import LATE, Seen, Teller, owing
 from tests.contract.transports import SOCKETS, Act, Json, SocketStand
 from tests.fault.ledger import Ledger, Told, proof_of
 from tests.fault.load import Callers, Samples, addresses, session
 from tests.program import Program
+from tests.scrape import scrape
 from tests.waiting import until
 
 _MIB: Final = 1024 * 1024
@@ -135,6 +139,30 @@ async def _unfinished(make: Callable[[], SocketStand]) -> Line:
         return Line(**certain(ledger), figures=figures, notes=(f"{dict(told)}", *ledger.complaints[:3]))
 
 
+async def _given_up(make: Callable[[], SocketStand]) -> Line:
+    """Give up a hundred calls, and make a hundred others while their late answers come, in each form and both ways."""
+    seen: dict[str, Seen] = {}
+    for way, knobs in (("cancelled", ()), ("timed out", ("catalog.tools={note: {timeout: 200ms}}",))):
+        stand = owing(make, LATE["id null"])
+        await stand.open()
+        ground = (f"backend.url={stand.url}", "auth.mode=off", "limits.invocation=100000/second")
+        async with serving(*ground, *knobs) as (program, port), ClientSession() as client:
+            admin_port = (await program.logged("gateway started"))["admin_port"]
+
+            async def slots(client: ClientSession = client, admin_port: int = admin_port) -> float:
+                return (await scrape(client, admin_port)).value("mcp_gateway_slots_in_use")
+
+            teller = Teller(client, f"http://127.0.0.1:{port}", stand, slots)
+            for form, stand.late in LATE.items():
+                seen[f"{way}, {form}"] = await teller.balances(times_out=bool(knobs))
+        await stand.close()
+    figures = (
+        Figure("calls that were not right", sum(one.calls - one.right for one in seen.values()), 0),
+        Figure("answers with a word of another caller's", sum(one.leaked for one in seen.values()), 0),
+    )
+    return Line(figures=figures, notes=tuple(f"{name}: {one}" for name, one in seen.items() if one.right < one.calls))
+
+
 _OUTCOMES: Final[dict[Act, tuple[str, set[Told]]]] = {
     Act.CUT: ("answers cut", {"failed", "unsent"}),
     Act.GARBAGE: ("no JSON", {"failed", "unsent"}),
@@ -152,6 +180,7 @@ ROWS: Final[dict[str, Row]] = {
         for kind, make in SOCKETS.items()
         for act, (name, must) in _OUTCOMES.items()
     },
+    **{f"{kind}: late answers without an id": partial(_given_up, make) for kind, make in SOCKETS.items()},
     **{
         f"{_SERVICES} services over {kind} send 31 MiB unfinished": partial(_unfinished, make)
         for kind, make in SOCKETS.items()

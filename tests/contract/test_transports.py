@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,7 @@ from gateway.http_client.response import (
 from gateway.jsonrpc import request_bytes
 from gateway.jsonrpc.response import parse_response
 from tests.contract.transports import STANDS, Act, OpenTransport, SocketStand, Stand
+from tests.front import front
 from tests.waiting import PATIENCE, until
 
 MIB = 1024 * 1024
@@ -51,6 +53,19 @@ async def ask(
 
 async def is_right(transport: OpenTransport, number: int) -> bool:
     return parse_response((await ask(transport, number)).body, f"c{number}") == ([number], None)
+
+
+async def test_of_a_refused_connection_the_caller_reads_that_the_call_may_be_repeated(
+    stand: Stand, tmp_path: Path
+) -> None:
+    (tmp_path / "methods.yaml").write_text("methods: [{name: echo, params: [{name: a}]}]")
+    await stand.close()
+    listed = f"backend.listing={{dialect: static, file: {tmp_path / 'methods.yaml'}}}"
+    async with front(stand.url, listed) as gateway:
+        called = await gateway.call("rest", "echo", {"a": 1})
+    assert (called.status, called.code) == (502, "backend_unavailable")
+    assert called.message == "The backend is unavailable; the call was not sent, so it is safe to repeat"
+    assert stand.messages == []
 
 
 async def test_a_message_arrives_as_it_is_and_its_reply_comes_back(stand: Stand, transport: OpenTransport) -> None:
