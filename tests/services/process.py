@@ -5,6 +5,7 @@ with Service("name", lambda port: ["program", "--port", str(port)]) as service:
 """
 
 import importlib.util
+import itertools
 import os
 import random
 import shutil
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -199,9 +200,21 @@ def require_node() -> str:
     return str(Path(spec.origin).parent / "bin" / "node")
 
 
+def _in_turn() -> Iterator[int]:
+    """Yield the ports of this process again and again, in an order of its own, so that the next one asked for is
+    another even before a server listens there. Each worker of pytest has ports that no other has."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports = [*PORTS[worker :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]]
+    random.SystemRandom().shuffle(ports)
+    return itertools.cycle(ports)
+
+
+_PORTS = _in_turn()
+
+
 def free_port() -> int:
     """A port that nobody listens on now."""
-    for port in random.sample(PORTS, 100):
+    for port in itertools.islice(_PORTS, 100):
         with socket.socket() as probe:
             # As servers do: a port with connections that are only closing is free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
