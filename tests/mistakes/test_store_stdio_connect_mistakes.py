@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,22 +21,31 @@ ROWS = [row for rows in SECTIONS.values() for row in rows]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     folder = tmp_path_factory.mktemp("places")
     with started(folder) as places, redis_kinds(folder) as kinds:
-        return asyncio.run(tell(ROWS, {**places.names(), **kinds}))
+        yield {**places.names(), **kinds}
 
 
+@pytest.fixture
+def told(there: dict[str, str], request: pytest.FixtureRequest) -> dict[str, Told]:
+    """Return what the rows of one section came to."""
+    return asyncio.run(tell(SECTIONS[request.param], there))
+
+
+@pytest.mark.parametrize("told", ["store"], indirect=True)
 @each("row", SECTIONS["store"], ids=lambda row: row.name)
 def test_a_mistake_with_the_store_is_told(told: dict[str, Told], row: Row) -> None:
     row.judge(told[row.name])
 
 
+@pytest.mark.parametrize("told", ["stdio"], indirect=True)
 @each("row", SECTIONS["stdio"], ids=lambda row: row.name)
 def test_a_mistake_with_stdio_is_told(told: dict[str, Told], row: Row) -> None:
     row.judge(told[row.name])
 
 
+@pytest.mark.parametrize("told", ["connect"], indirect=True)
 @each("row", SECTIONS["connect"], ids=lambda row: row.name)
 def test_a_mistake_with_connect_is_told(told: dict[str, Told], row: Row) -> None:
     row.judge(told[row.name])
