@@ -8,6 +8,7 @@ import pytest
 
 from gateway.schema.bundling import MAX_BYTES, MAX_DEPTH, Bundler, UnsoundSchema, bundle_schema, object_schema
 from tests.each import each
+from tests.tables import each_row
 
 Json = dict[str, Any]
 NODE = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/components/schemas/Node"}}}}
@@ -103,43 +104,7 @@ def test_a_chain_of_definitions_longer_than_any_stack_is_bundled() -> None:
     assert len(bundle_schema({"$ref": "#/0"}, root)["$defs"]) == 901
 
 
-@each(
-    ("written", "mended"),
-    [
-        ({"type": "object", "properties": []}, {"type": "object", "properties": {}}),
-        ({"properties": {"a": []}}, {"properties": {"a": {}}}),
-        ({"properties": {"a": None}}, {"properties": {"a": {}}}),
-        ({"properties": {"a": {"properties": []}}}, {"properties": {"a": {"properties": {}}}}),
-        ({"items": []}, {"items": {}}),
-        ({"items": {"properties": []}}, {"items": {"properties": {}}}),
-        ({"anyOf": [[], {"patternProperties": []}]}, {"anyOf": [{}, {"patternProperties": {}}]}),
-        ({"additionalProperties": []}, {"additionalProperties": {}}),
-        ({"type": "object", "default": []}, {"type": "object", "default": {}}),
-        ({"type": "array", "default": []}, {"type": "array", "default": []}),
-        ({"properties": {"a": True, "b": False}}, {"properties": {"a": {}, "b": {"not": {}}}}),
-        ({"items": [{"type": "string"}, []]}, {"prefixItems": [{"type": "string"}, {}]}),
-        ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}),
-        (
-            {"dependencies": {"a": ["b"], "c": {"required": ["d"]}}},
-            {"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {"required": ["d"]}}},
-        ),
-        (
-            {"$id": "http://x/y", "$schema": "http://json-schema.org/draft-07/schema#", "id": "z", "type": "null"},
-            {"type": "null"},
-        ),
-        ({"$defs": {"unused": {"$ref": "http://evil.example"}}, "definitions": 5}, {}),
-        (
-            {"properties": {"id": {"type": "string"}, "$schema": {}}},
-            {"properties": {"id": {"type": "string"}, "$schema": {}}},
-        ),
-        (
-            {"const": {"$ref": "http://is.data"}, "enum": [{"properties": []}]},
-            {"const": {"$ref": "http://is.data"}, "enum": [{"properties": []}]},
-        ),
-        (True, {}),
-        (False, {"not": {}}),
-    ],
-)
+@each_row
 def test_what_php_and_older_drafts_write_is_mended_at_every_level(written: Any, mended: Json) -> None:
     assert bundle_schema(written, {}) == mended
 
@@ -179,30 +144,7 @@ def test_a_reference_out_of_the_listing_is_refused_with_its_place(reference: str
     assert caught.value.pointer == place
 
 
-UNSOUND = {
-    "a pointer to nothing": ({"$ref": "#/components/schemas/Absent"}, "points to nothing", "/$ref"),
-    "an anchor": ({"$ref": "#anchor"}, "points to nothing", "/$ref"),
-    "a pointer to what is no schema": ({"$ref": "#/text"}, "points to nothing", "/$ref"),
-    "a reference that is no text": ({"items": {"$ref": 5}}, "not a string", "/items/$ref"),
-    "a dynamic reference with two targets": (
-        {"items": {"$dynamicRef": "#x"}, "$defs": {"a": {"$dynamicAnchor": "x"}, "b": {"$dynamicAnchor": "x"}}},
-        "depends on the path",
-        "/items/$dynamicRef",
-    ),
-    "a recursive reference with two targets": (
-        {"items": {"$recursiveRef": "#"}, "$recursiveAnchor": True, "$defs": {"a": {"$recursiveAnchor": True}}},
-        "depends on the path",
-        "/items/$recursiveRef",
-    ),
-    "a recursive reference that is no text": ({"$recursiveRef": 5}, "not a string", "/$recursiveRef"),
-    "a subschema that is a number": ({"properties": {"a": 5}}, "neither an object nor a boolean", "/properties/a"),
-    "a subschema that is a list": ({"not": [1]}, "neither an object nor a boolean", "/not"),
-    "properties that are a list": ({"properties": ["a"]}, "not an object", "/properties"),
-    "alternatives that are no list": ({"anyOf": {"a": {}}}, "not a list", "/anyOf"),
-}
-
-
-@each(("schema", "reason", "pointer"), UNSOUND)
+@each_row
 def test_what_cannot_be_mended_is_unsound_and_says_where(schema: Json, reason: str, pointer: str) -> None:
     with pytest.raises(UnsoundSchema, match=reason) as caught:
         bundle_schema(schema, {"text": "x"})
@@ -256,37 +198,7 @@ def test_several_schemas_share_their_definitions() -> None:
 # --- a whole arguments object ---------------------------------------------------------------------------------
 
 
-@each(
-    ("written", "published"),
-    [
-        ({}, {"type": "object"}),
-        ({"type": "object", "properties": []}, {"type": "object", "properties": {}}),
-        (
-            {"properties": {"a": None}, "required": ["a"]},
-            {"type": "object", "properties": {"a": {}}, "required": ["a"]},
-        ),
-        (
-            {"properties": {"a": {"type": "string"}, "b": {"$ref": "#/properties/a"}}},
-            {
-                "type": "object",
-                "properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/a"}},
-                "$defs": {"a": {"type": "string"}},
-            },
-        ),
-        (
-            {"properties": {"a": {"$ref": "#/definitions/A%20B"}}, "definitions": {"A B": {"type": "null"}, "C": {}}},
-            {"type": "object", "properties": {"a": {"$ref": "#/$defs/A_B"}}, "$defs": {"A_B": {"type": "null"}}},
-        ),
-        (
-            {"type": "object", "$defs": {"Unused": {"$ref": "http://evil.example"}}},
-            {"type": "object"},
-        ),
-        (
-            {"type": "object", "anyOf": [{"required": ["a"]}], "x-extra": {"kept": 1}, "additionalProperties": False},
-            {"type": "object", "anyOf": [{"required": ["a"]}], "x-extra": {"kept": 1}, "additionalProperties": False},
-        ),
-    ],
-)
+@each_row
 def test_an_arguments_object_is_mended_and_otherwise_as_it_came(written: Json, published: Json) -> None:
     assert object_schema(written) == published
 

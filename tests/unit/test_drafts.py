@@ -16,6 +16,7 @@ from gateway.schema.bundling import UnsoundSchema, bundle_schema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Params, ToolOverride
 from tests.each import each
+from tests.tables import each_row
 
 Json = dict[str, Any]
 DRAFT_3 = "http://json-schema.org/draft-03/schema#"
@@ -26,112 +27,8 @@ DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 VALIDATORS = ValidatorCache()
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 
-RULES = {
-    "a required property says so itself": (
-        {"properties": {"a": {"type": "string", "required": True}, "b": {"required": False}}},
-        {"properties": {"a": TEXT, "b": {}}, "required": ["a"]},
-    ),
-    "a required property of an item": (
-        {"items": {"properties": {"a": {"required": True}}, "required": True}},
-        {"items": {"properties": {"a": {}}, "required": ["a"]}},
-    ),
-    "a property that is named required": (
-        {"properties": {"required": {"type": "boolean"}}},
-        {"properties": {"required": {"type": "boolean"}}},
-    ),
-    "both ways to require": (
-        {"properties": {"a": {"required": True}, "b": {}}, "required": ["b", "a"]},
-        {"properties": {"a": {}, "b": {}}, "required": ["b", "a"]},
-    ),
-    "any": ({"type": "any", "title": "T"}, {"title": "T"}),
-    "any among others": ({"type": ["string", "any"]}, {}),
-    "schemas among types": (
-        {"type": ["string", {"type": "object", "properties": {"a": {"required": True}}}]},
-        {"anyOf": [TEXT, {"type": "object", "properties": {"a": {}}, "required": ["a"]}]},
-    ),
-    "schemas among types beside anyOf": (
-        {"anyOf": [{"maximum": 1}], "type": [{"minimum": 0}]},
-        {"anyOf": [{"maximum": 1}], "allOf": [{"anyOf": [{"minimum": 0}]}]},
-    ),
-    "disallow": (
-        {"disallow": ["string", {"minimum": 1}]},
-        {"not": {"anyOf": [TEXT, {"minimum": 1}]}},
-    ),
-    "disallow beside not": (
-        {"disallow": "string", "not": NUMBER},
-        {"not": NUMBER, "allOf": [{"not": TEXT}]},
-    ),
-    "divisibleBy": ({"divisibleBy": 2}, {"multipleOf": 2}),
-    "divisibleby, as Kodi spells it": ({"divisibleby": 2}, {"multipleOf": 2}),
-    "enums, as Kodi spells it": ({"type": "string", "enums": ["a"]}, {"type": "string", "enum": ["a"]}),
-    "extends": (
-        {"extends": {"properties": {"a": {"required": True}}}, "properties": {"b": {}}},
-        {"properties": {"b": {}}, "allOf": [{"properties": {"a": {}}, "required": ["a"]}]},
-    ),
-    "extends several, with allOf": (
-        {"extends": [TEXT, {"minLength": 1}], "allOf": [{"maxLength": 2}]},
-        {"allOf": [TEXT, {"minLength": 1}, {"maxLength": 2}]},
-    ),
-    "dependencies of draft 3": (
-        {"dependencies": {"a": "b", "c": ["d", "e"], "f": {"minProperties": 3}}},
-        {"dependentRequired": {"a": ["b"], "c": ["d", "e"]}, "dependentSchemas": {"f": {"minProperties": 3}}},
-    ),
-    "exclusive bounds of draft 4": (
-        {"minimum": 1, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False},
-        {"exclusiveMinimum": 1, "maximum": 9},
-    ),
-    "an exclusive bound without a bound": ({"exclusiveMaximum": True}, {}),
-    "exclusive bounds of today": ({"exclusiveMinimum": 1}, {"exclusiveMinimum": 1}),
-    "what stands beside $ref in draft 7": (
-        {"$schema": DRAFT_7, "properties": {"a": {"$ref": "#/definitions/A", "minLength": 5, "title": "T"}},
-         "definitions": {"A": TEXT}},
-        {"properties": {"a": {"$ref": "#/$defs/A", "title": "T"}}, "$defs": {"A": TEXT}},
-    ),
-    "what stands beside $ref where no draft is named": (
-        {"properties": {"a": {"$ref": "#/definitions/A", "minLength": 5}}, "definitions": {"A": TEXT}},
-        {"properties": {"a": {"$ref": "#/$defs/A", "minLength": 5}}, "$defs": {"A": TEXT}},
-    ),
-    "a recursive reference": (
-        {"$schema": DRAFT_2019, "$recursiveAnchor": True, "items": {"$recursiveRef": "#"}},
-        {"items": {"$ref": "#/$defs/schema"}, "$defs": {"schema": {"items": {"$ref": "#/$defs/schema"}}}},
-    ),
-    "a dynamic reference": (
-        {"$dynamicAnchor": "n", "items": {"$dynamicRef": "#n"}},
-        {"items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"items": {"$ref": "#/$defs/n"}}}},
-    ),
-    "a tuple and what follows it": (
-        {"items": [TEXT], "additionalItems": NUMBER},
-        {"prefixItems": [TEXT], "items": NUMBER},
-    ),
-    "an empty tuple and what follows it": ({"items": [], "additionalItems": False}, {"items": False}),
-    "additionalItems that follow nothing": ({"items": TEXT, "additionalItems": False}, {"items": TEXT}),
-    "nullable": (
-        {"type": "string", "enum": ["a"], "nullable": True},
-        {"type": ["string", "null"], "enum": ["a", None]},
-    ),
-    "not nullable": ({"type": "string", "nullable": False}, TEXT),
-    "examples": ({"type": "string", "examples": ["x"], "example": "y"}, TEXT),
-    "a property that is named example": ({"properties": {"example": TEXT}}, {"properties": {"example": TEXT}}),
-    "keywords that are not set": (
-        {"type": "string", "pattern": None, "enum": None, "minLength": None, "description": None, "items": None},
-        TEXT,
-    ),
-    "null as a value": ({"const": None, "default": None}, {"const": None, "default": None}),
-    "lists with gaps": (
-        {"type": "object", "required": {"0": "a", "2": "b"}, "anyOf": {"1": TEXT}, "enum": {"3": "x"}},
-        {"type": "object", "required": ["a", "b"], "anyOf": [TEXT], "enum": ["x"]},
-    ),
-    "empty alternatives": ({"anyOf": [], "allOf": [], "oneOf": [], "type": []}, {}),
-    "names of types in other languages": (
-        {"anyOf": [{"type": "int"}, {"type": "String"}, {"type": ["bool", "float", "boolean"]}]},
-        {"anyOf": [{"type": "integer"}, TEXT, {"type": ["boolean", "number"]}]},
-    ),
-    "a type that does not exist": ({"type": "banana"}, {"type": "banana"}),
-    "what is named twice": ({"required": ["a", "a"], "type": ["null", "null"]}, {"required": ["a"], "type": ["null"]}),
-}  # fmt: skip
 
-
-@each(("written", "said"), RULES)
+@each_row
 def test_older_words_are_said_in_2020_12(written: Json, said: Json) -> None:
     assert bundle_schema(written, {}) == said
 

@@ -14,6 +14,7 @@ from gateway.model import Binding, Structure, Tool
 from gateway.schema.repair import note_nulls, repair_arguments
 from gateway.schema.validation import ValidatorCache
 from tests.each import each
+from tests.tables import each_row
 
 VALIDATORS: Final = ValidatorCache()
 MOST: Final = 2**53
@@ -37,32 +38,7 @@ INTEGER: Final = {"type": "integer"}
 OBJECT: Final = {"type": "object"}
 
 
-@each(
-    ("schema", "text", "expected"),
-    [
-        (INTEGER, "5", 5),
-        (INTEGER, "-17", -17),
-        (INTEGER, "0", 0),
-        (INTEGER, str(MOST), MOST),
-        (INTEGER, str(-MOST), -MOST),
-        ({"type": "number"}, "5", 5),
-        ({"type": ["integer", "null"]}, "5", 5),
-        ({"anyOf": [INTEGER, {"type": "null"}]}, "5", 5),
-        ({"enum": [1, 2]}, "2", 2),
-        ({"const": True}, "true", True),
-        ({"allOf": [{"minimum": 1}, INTEGER]}, "5", 5),
-        ({"type": "boolean"}, "true", True),
-        ({"type": "boolean"}, "false", False),
-        (OBJECT, '{"a": [1, "2"]}', {"a": [1, "2"]}),
-        (OBJECT, ' \n{"a":1}', {"a": 1}),
-        ({"type": "array", "items": INTEGER}, "[1,2]", [1, 2]),
-        ({"type": "array", "items": INTEGER}, ["1", 2], [1, 2]),
-        ({"prefixItems": [INTEGER, {"type": "string"}]}, ["1", "2"], [1, "2"]),
-        ({"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}, {"size": "5"}, {"size": 5}),
-        ({"$ref": "#/$defs/node"}, {"next": {"next": {"size": "5"}}}, {"next": {"next": {"size": 5}}}),
-        ({"type": "object", "additionalProperties": INTEGER}, {"any": "5"}, {"any": 5}),
-    ],
-)
+@each_row
 def test_a_text_becomes_the_value_that_it_spells(schema: Any, text: Any, expected: Any) -> None:
     found = repaired(schema, text)
     assert jsonrpc.encode(found) == jsonrpc.encode(expected)  # 1 and true are equal in Python
@@ -94,19 +70,7 @@ def test_another_text_stays_and_the_call_is_refused(schema: Any, text: Any) -> N
     assert repaired(schema, text) is None
 
 
-@each(
-    ("schema", "text"),
-    [
-        ({"type": ["integer", "string"], "maxLength": 0}, "5"),
-        ({"anyOf": [INTEGER, {"type": "string", "maxLength": 0}]}, "5"),
-        ({"minLength": 3}, "5"),
-        ({"enum": ["a", 5]}, "5"),
-        ({"not": {"type": "string"}}, "5"),  # this check does not read it, so it leaves the text alone
-        ({"properties": {"y": True}, "additionalProperties": False, "type": "object"}, {"z": "5"}),
-        # Of two alternatives for an object, neither is surely the one.
-        ({"anyOf": [NODE, {"type": "object", "required": ["a"]}], "required": ["b"]}, {"size": "5"}),
-    ],
-)
+@each_row
 def test_where_the_schema_may_take_a_text_it_stays(schema: Any, text: Any) -> None:
     assert repaired(schema, text) is None
 
