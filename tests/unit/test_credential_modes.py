@@ -16,6 +16,7 @@ from gateway.credentials.same_resource import SameResource
 from gateway.settings import Settings
 from tests.each import each
 from tests.front import built
+from tests.tables import each_row
 
 GATEWAY = Path(__file__).parents[2] / "gateway"
 GROUND = ("backend.url=http://127.0.0.1:9/jsonrpc", "auth.mode=off")
@@ -45,67 +46,16 @@ def test_what_was_written_in_place_of_a_mode_is_not_shown() -> None:
     assert "did you mean" not in fault
 
 
-LACKING = {
-    "static, nothing to send": ("{mode: static}", "mode: static needs send"),
-    "exchange, no client": (
-        "{mode: token_exchange, audience: a}", "mode: token_exchange needs client_id, client_secret",
-    ),
-    "exchange, no secret": (
-        "{mode: token_exchange, audience: a, client_id: gw}", "mode: token_exchange needs client_secret",
-    ),
-    "exchange, for nothing": (f"{{mode: token_exchange, {CLIENT}}}", "mode: token_exchange needs audience or resource"),
-    "exchange, for an empty name": (
-        f"{{mode: token_exchange, audience: '', {CLIENT}}}", "mode: token_exchange needs audience or resource",
-    ),
-    "exchange, an empty secret": (
-        "{mode: token_exchange, audience: a, client_id: gw, client_secret: ''}",
-        "mode: token_exchange needs client_secret",
-    ),
-    "our own, no client": ("{mode: client_credentials}", "mode: client_credentials needs client_id, client_secret"),
-    "none, a password": (
-        "{mode: none, password: x}", "mode: none takes no password, which is for mode: basic, digest",
-    ),
-    "same resource, a user": ("{mode: same_resource, user: x}", "mode: same_resource takes no user"),
-    "auto, a header": ("{send: {headers: {X: y}}}", "mode: auto takes no send"),
-}  # fmt: skip
-
-
-@each(("knobs", "told"), LACKING)
+@each_row
 def test_a_mode_says_what_it_lacks_and_what_it_has_no_use_for(knobs: str, told: str) -> None:
     (fault,) = faults(f"backend.credentials={knobs}")
     assert fault.startswith(f"backend.credentials: {told}")
 
 
 LOGIN = "{method: m, params: ['{user}', '{password}'], find: {session: $.result}}"
-BESIDE = {
-    "a name that nothing gives": (
-        f"{{mode: login, user: u, password: p, login: {LOGIN}, send: {{headers: {{X: '{{sesion}}'}}}}}}",
-        "send.headers uses {sesion}, which has no value; there may be password, session, user",
-    ),
-    "a password that is not set": (
-        f"{{mode: login, user: u, login: {LOGIN}, send: {{headers: {{X: '{{session}}'}}}}}}",
-        "login.params uses {password}, but password is not set",
-    ),
-    "no login": ("{mode: login, send: {headers: {X: y}}}", "mode: login needs login"),
-    "no place": (f"{{mode: login, user: u, password: p, login: {LOGIN}}}", "mode: login needs send"),
-    "a name of a knob": (
-        "{mode: login, login: {method: m, find: {user: $.result}}, send: {headers: {X: y}}}",
-        "is the name of a knob beside it",
-    ),
-    "a member of JSON-RPC": (
-        "{mode: static, send: {message: {id: x}}}",
-        "send.message.id: is set by the gateway itself",
-    ),
-    "a header of the gateway's": ("{mode: static, send: {headers: {Host: x}}}", "is set by the gateway itself"),
-    "a login without its mode": (f"{{user: u, password: p, login: {LOGIN}}}", "mode: auto takes no user"),
-    "another origin": (
-        "{mode: login, login: {method: m, endpoint: //evil.example/x, find: {x: $.result}}, send: {query: {x: y}}}",
-        "login.endpoint",
-    ),
-}
 
 
-@each(("knobs", "told"), BESIDE)
+@each_row
 def test_a_login_that_cannot_be_is_told_with_what_is_wrong_in_it(knobs: str, told: str) -> None:
     (fault,) = faults(f"backend.credentials={knobs}")
     assert fault.startswith("backend.credentials")

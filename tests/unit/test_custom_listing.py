@@ -15,6 +15,7 @@ from gateway.listing.dialect import NoListing
 from gateway.model import Listing, Method, Parameter, SourceAnswer, Structure
 from gateway.settings import CustomListing, ListingSettings
 from tests.each import each
+from tests.tables import each_row
 
 URL = "http://backend.example/jsonrpc"
 
@@ -101,16 +102,7 @@ def test_every_faulty_path_is_told_at_once() -> None:
     assert "known here: name, schema, type" in told[-1]
 
 
-@each(
-    ("knobs", "remedy"),
-    [
-        ({}, "needs custom.methods"),
-        ({"methods": "$", "params": "[1]"}, "params needs method"),
-        ({"methods": "$", "method": "list", "params": "text"}, "must be a list or an object"),
-        ({"methods": "$", "parameter": "{name: $.a}"}, "parameter needs parameters"),
-        ({"methods": "$", "parameters": "$", "parameter": "{required: $, optional: $}"}, "set one of them"),
-    ],
-)
+@each_row
 def test_what_belongs_together_comes_together(knobs: dict[str, str], remedy: str) -> None:
     (told,) = faults(**knobs)
     assert told.startswith("backend.listing")
@@ -160,18 +152,7 @@ async def test_where_nothing_is_found_the_knob_that_found_nothing_is_named(docum
 # --- what it reads --------------------------------------------------------------------------------------------
 
 
-@each(
-    ("document", "paths"),
-    [
-        ([{"id": "a"}, {"id": "b"}], {}),
-        ({"a": {}, "b": {}}, {"methods": "$.*", "name": None}),
-        ({"a": "about a", "b": "about b"}, {"methods": "$.*", "name": None}),
-        (["a", "b"], {"name": None}),
-        (["a", "b"], {"name": "$"}),
-        ([{"sections": [{"calls": [{"id": "a"}]}, {"calls": [{"id": "b"}]}]}], {"methods": "$..calls[*]"}),
-        ([{"id": "a"}, {"id": "x", "private": True}, {"id": "b"}], {"methods": "$[?!@.private]"}),
-    ],
-)
+@each_row
 def test_a_name_is_what_the_path_finds_or_the_key_or_the_entry(document: Any, paths: dict[str, Any]) -> None:
     assert [found.name for found in read(document, **paths).methods] == ["a", "b"]
 

@@ -13,6 +13,7 @@ from gateway.networks import AddressReader, network_of
 from gateway.store.memory import MemoryStore
 from tests.each import each
 from tests.manual_clock import ManualClock
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -147,33 +148,9 @@ def test_what_a_caller_can_speak_from_counts_as_one(address: str, network: str) 
 
 
 PROXIES = ("10.0.0.0/8", "2001:db8:aaaa::/48")
-CALLERS = {
-    "no proxy, no header": ((), "198.51.100.7", [], "198.51.100.7"),
-    "no proxy is trusted, so the header is not": ((), "10.0.0.1", ["203.0.113.9"], "10.0.0.1"),
-    "the peer is no proxy, so its header is a lie": (PROXIES, "198.51.100.7", ["203.0.113.9"], "198.51.100.7"),
-    "one proxy": (PROXIES, "10.0.0.1", ["203.0.113.9"], "203.0.113.9"),
-    "two proxies": (PROXIES, "10.0.0.1", ["203.0.113.9, 10.9.9.9"], "203.0.113.9"),
-    "what the caller wrote itself stays left": (
-        PROXIES,
-        "10.0.0.1",
-        ["127.0.0.1, 1.1.1.1, 203.0.113.9"],
-        "203.0.113.9",
-    ),
-    "a caller that claims to be a proxy": (PROXIES, "10.0.0.1", ["10.0.0.2, 203.0.113.9, 10.0.0.3"], "203.0.113.9"),
-    "several header lines": (PROXIES, "10.0.0.1", ["1.1.1.1", "203.0.113.9", "10.0.0.9"], "203.0.113.9"),
-    "blanks": (PROXIES, "10.0.0.1", ["  203.0.113.9  ,10.0.0.9 "], "203.0.113.9"),
-    "only proxies: the first of them": (PROXIES, "10.0.0.1", ["10.0.0.2, 10.0.0.3"], "10.0.0.2"),
-    "an empty header": (PROXIES, "10.0.0.1", [""], "10.0.0.1"),
-    "no header": (PROXIES, "10.0.0.1", [], "10.0.0.1"),
-    "what is no address is not believed": (PROXIES, "10.0.0.1", ["203.0.113.9, unknown"], "10.0.0.1"),
-    "nor what stands left of it": (PROXIES, "10.0.0.1", ["203.0.113.9, _hidden, 10.0.0.3"], "10.0.0.3"),
-    "an address with a port is none": (PROXIES, "10.0.0.1", ["203.0.113.9:4711"], "10.0.0.1"),
-    "IPv6": (PROXIES, "2001:db8:aaaa::1", ["2001:db8:bbbb::2"], "2001:db8:bbbb::2"),
-    "the peer has no address": (PROXIES, "", ["203.0.113.9"], ""),
-}
 
 
-@each(("trusted", "peer", "header", "caller"), CALLERS)
+@each_row
 def test_the_caller_is_the_rightmost_address_that_is_no_trusted_proxy(
     trusted: tuple[str, ...], peer: str, header: list[str], caller: str
 ) -> None:

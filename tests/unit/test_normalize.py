@@ -12,6 +12,7 @@ from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Params, ToolOverride
 from tests.each import each
+from tests.tables import each_row
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
 TWO = (Parameter("a", STRING, True, "First."), Parameter("b", NUMBER))
@@ -45,18 +46,7 @@ def test_a_method_without_parameters_takes_an_empty_object_and_sends_none() -> N
     assert not tool.binding.declares_parameters
 
 
-SAID = [
-    ("Own.", "The schema's.", {}, "Own."),
-    ("", "The schema's.", {}, "The schema's."),
-    ("Own.", "", {}, "Own."),
-    ("Own.", "The schema's.", {"description": "The operator's."}, "The operator's."),
-    ("Own.", "The schema's.", {"schema": {"description": "The operator's."}}, "The operator's."),
-    ("Own.", "The schema's.", {"schema": {"type": "string"}}, "Own."),
-    ("Own.", "The schema's.", {"default": "x"}, "Own."),
-]
-
-
-@each(("own", "schemas", "override", "shown"), SAID)
+@each_row
 def test_a_parameters_own_description_wins_over_its_schemas_and_the_operators_over_both(
     own: str, schemas: str, override: Any, shown: str
 ) -> None:
@@ -92,21 +82,7 @@ def test_unknown_parameters_by_name_are_any_object() -> None:
     assert (tool.binding.spread_argument, tool.binding.structure) == (None, Structure.BY_NAME)
 
 
-STRUCTURES = [
-    (Structure.BY_NAME, "a", {}, None, Structure.BY_NAME),
-    (Structure.BY_POSITION, "a", {}, None, Structure.BY_POSITION),
-    (Structure.EITHER, "a", {}, None, Structure.BY_NAME),
-    (Structure.UNKNOWN, "a", {}, None, Structure.BY_NAME),
-    (Structure.BY_NAME, "Transaction hash", {}, None, Structure.BY_NAME),
-    (Structure.BY_NAME, "a", {"structure": "by-position"}, None, Structure.BY_POSITION),
-    (Structure.UNKNOWN, "a", {"structure": "by-name-in-list"}, None, Structure.BY_NAME_IN_LIST),
-    (Structure.BY_NAME_IN_LIST, "a", {}, None, Structure.BY_NAME_IN_LIST),
-    (Structure.BY_POSITION, "a", {}, "by-name-in-list", Structure.BY_NAME_IN_LIST),
-    (Structure.BY_POSITION, "a", {"structure": "by-position"}, "by-name", Structure.BY_NAME),
-]
-
-
-@each(("listed", "name", "params", "override", "structure"), STRUCTURES)
+@each_row
 def test_the_shape_of_params_is_the_overrides_the_backends_the_listings_or_a_guess(
     listed: Structure, name: str, params: Any, override: str | None, structure: Structure
 ) -> None:
@@ -217,17 +193,8 @@ def test_title_description_annotations_and_timeout_are_the_operators() -> None:
 
 # --- output schemas -------------------------------------------------------------------------------------------
 
-OUTPUTS = {
-    "an object": ({"type": "object"}, {"type": "object"}),
-    "a list": ({"type": "array", "items": STRING}, {"type": "array", "items": STRING}),
-    "nothing said": (None, None),
-    "anything": (True, None),
-    "anything, in words": ({"title": "Result", "description": "Whatever."}, None),
-    "an empty object": ({}, None),
-}
 
-
-@each(("declared", "published"), OUTPUTS)
+@each_row
 def test_an_output_schema_is_published_where_it_says_something(declared: Any, published: Any) -> None:
     tool = made(method(result=declared))
     assert tool.output_schema == published
@@ -307,16 +274,7 @@ def test_a_change_that_matters_changes_the_digest(changed: Any) -> None:
 DESTROYS = {"annotations": {"destructiveHint": True}}
 
 
-@each(
-    ("override", "listed", "trusted", "confirms"),
-    {
-        "the operator says so": (DESTROYS, {}, False, True),
-        "a trusted backend says so": ({}, {"destructiveHint": True}, True, True),
-        "a stranger says so": ({}, {"destructiveHint": True}, False, False),
-        "nobody says": ({}, {}, True, False),
-        "told otherwise": ({**DESTROYS, "confirm": False}, {}, False, False),
-    },
-)
+@each_row
 def test_the_rule_for_destructive_tools_matches_what_is_said(
     override: Any, listed: Any, trusted: bool, confirms: bool
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from gateway.model import Parameter
 from tests.each import each
+from tests.tables import each_row
 from tests.unit.test_normalize import made, method
 
 CLAIMS = {"readOnlyHint": True, "destructiveHint": "no", "category": "discovery"}
@@ -32,20 +33,7 @@ def test_annotations_too_large_to_publish_are_left_out() -> None:
     assert "annotations" not in made(method(annotations={"x": "y" * 5000})).meta
 
 
-@each(
-    ("auth", "level"),
-    [
-        (None, ""),
-        ("x", ""),
-        ({}, ""),
-        ({"level": "optional"}, "optional"),
-        ({"level": "required"}, "required"),
-        ({"level": "none", "scopes": ["a"]}, "none"),
-        ({"scopes": ["a"]}, "required"),
-        ({"scopes": []}, ""),
-        ({"level": "bogus", "scopes": ["a"]}, "required"),
-    ],
-)
+@each_row
 def test_the_auth_level_is_the_one_that_drupals_bridge_means(auth: Any, level: str) -> None:
     assert made(method(annotations={"auth": auth})).auth_level == level
 

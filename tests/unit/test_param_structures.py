@@ -20,6 +20,7 @@ from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings
 from gateway.settings import Params as Knobs
 from tests.each import each
+from tests.tables import each_row
 
 GUESS = Binding("m", Structure.BY_NAME, ("a", "b"), structure_is_known=False)
 SAFE = replace(GUESS, repeatable=True)
@@ -159,16 +160,7 @@ async def bound(
     return catalog.tools[0].binding
 
 
-@each(
-    ("knobs", "repeatable"),
-    [
-        ({"tools": {"m": {"annotations": {"readOnlyHint": True}}}}, True),
-        ({"tools": {"*": {"annotations": {"idempotentHint": True}}}}, True),
-        ({"tools": {"m": {"annotations": {"readOnlyHint": False}}}}, False),
-        ({"trust_annotations": True}, False),
-        ({}, False),
-    ],
-)
+@each_row
 async def test_only_the_operator_vouches_for_a_tool(knobs: dict[str, Any], repeatable: bool) -> None:
     binding = await bound(knobs, annotations={"readOnlyHint": True, "idempotentHint": True})
     assert binding.repeatable is repeatable

@@ -11,6 +11,7 @@ from gateway.catalog.pins import pin_of
 from gateway.mcp.content import ToolProjector
 from gateway.model import Binding, NameStyle, Structure, Tool
 from tests.each import each
+from tests.tables import each_row
 
 
 def test_whatever_changes_what_is_shown_changes_the_key() -> None:
@@ -60,18 +61,7 @@ def test_models_are_shown_no_closed_object_and_other_clients_the_services_own_wo
     assert tool.checked_schema["additionalProperties"] is False, "the check refuses others all the same"
 
 
-@each(
-    ("listed", "shown"),
-    [
-        ({"type": "object", "additionalProperties": True}, {"type": "object"}),
-        ({"items": True, "uniqueItems": True}, {"items": {}, "uniqueItems": True}),
-        ({"prefixItems": [{}, True], "items": False}, {"prefixItems": [{}, {}], "items": {"not": {}}}),
-        ({"anyOf": [True, False, {"not": True}]}, {"anyOf": [{}, {"not": {}}, {"not": {}}]}),
-        ({"$ref": "#/$defs/any", "$defs": {"any": True}}, {"$ref": "#/$defs/any", "$defs": {"any": {}}}),
-        ({"additionalProperties": True, "unevaluatedProperties": False},
-         {"additionalProperties": {}, "unevaluatedProperties": {"not": {}}}),
-    ],
-)  # fmt: skip
+@each_row
 def test_models_are_shown_no_boolean_in_place_of_a_schema(listed: dict[str, Any], shown: dict[str, Any]) -> None:
     tool = Tool("t", "t", "", {"type": "object", "properties": {"a": listed}}, Binding("t", Structure.BY_NAME))
     assert ToolProjector(name_style=NameStyle.MCP).project(tool)["inputSchema"]["properties"]["a"] == listed
@@ -92,17 +82,7 @@ A: dict[str, Any] = {"properties": {"a": {}}, "required": ["a"], "additionalProp
 B: dict[str, Any] = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"], "additionalProperties": False}
 
 
-@each(
-    "schema",
-    [
-        {"type": "object", "oneOf": [A, B]},
-        {"type": "object", "oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}], "$defs": {"a": A, "b": B}},
-        {"type": "object", "not": A},
-        {"type": "object", "if": A, "then": {"properties": {"a": {"type": "integer"}}}, "else": B},
-        {"type": "object", "properties": {"a": {"contains": A, "maxContains": 1}}},
-        {"type": "object", "allOf": [{"additionalProperties": True}], "unevaluatedProperties": False},
-    ],
-)
+@each_row
 def test_the_schema_of_results_that_models_see_accepts_what_the_services_does(schema: dict[str, Any]) -> None:
     """Clients check results against it."""
     tool = Tool("t", "t", "", schema, Binding("t", Structure.BY_NAME), output_schema=schema)

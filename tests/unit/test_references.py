@@ -13,6 +13,7 @@ from gateway.schema.bundling import UnsoundSchema, bundle_schema, object_schema
 from gateway.schema.validation import ValidatorCache
 from tests.each import each
 from tests.pace import quickly
+from tests.tables import each_row
 
 Json = dict[str, Any]
 TEXT = {"type": "string"}
@@ -23,18 +24,8 @@ LISTING: Json = {
     "definitions": {"D": {"items": {"$ref": "#/components/schemas/Pet"}}},
 }
 
-FOUND = {
-    "a bare name of the map of types": ("Name", TEXT),
-    "the identifier of a member": ("other%20id", {"type": "null"}),
-    "a bare name among the components": ("A", True),
-    "a part of a member": ("Pet#/properties/name", {"$ref": "#/$defs/Name"}),
-    "the listing by its own identifier": ("http://service.example/listing.json#/types/Name", TEXT),
-    "an anchor that is an identifier": ("#late", {}),
-    "the schema of schemas": ("http://json-schema.org/draft-07/schema#", {"type": ["object", "boolean"]}),
-}
 
-
-@each(("reference", "target"), FOUND)
+@each_row
 def test_what_the_listing_holds_is_found_by_any_name_it_has(reference: str, target: Any) -> None:
     published = bundle_schema({"items": {"$ref": reference}}, LISTING)
     name = published["items"]["$ref"].removeprefix("#/$defs/")
@@ -53,36 +44,7 @@ def test_two_names_of_one_type_are_one_definition() -> None:
     assert published["$defs"] == {"Name": TEXT}
 
 
-EMBEDDED = {
-    "an anchor": {"items": {"$ref": "#text"}, "$defs": {"a": {"$anchor": "text", **TEXT}}},
-    "an anchor of draft 7": {"items": {"$ref": "#text"}, "definitions": {"a": {"$id": "#text", **TEXT}}},
-    "an identifier": {"items": {"$ref": "text"}, "$defs": {"a": {"$id": "text", **TEXT}}},
-    "an identifier of draft 4": {"items": {"$ref": "text"}, "definitions": {"a": {"id": "text", **TEXT}}},
-    "an identifier and a pointer": {
-        "items": {"$ref": "http://x.example/a#/$defs/b"},
-        "$defs": {"a": {"$id": "http://x.example/a", "$defs": {"b": TEXT}}},
-    },
-    "one identifier relative to another": {
-        "$id": "http://x.example/root/",
-        "items": {"$ref": "http://x.example/root/text"},
-        "$defs": {"a": {"$id": "text", **TEXT}},
-    },
-    "a relative identifier from within": {
-        "$id": "http://x.example/root/",
-        "items": {"$ref": "sub/"},
-        "$defs": {"a": {"$id": "sub/", "$ref": "text"}, "b": {"$id": "sub/text", **TEXT}},
-    },
-    "a pointer within a resource of its own": {
-        "items": {"$ref": "inner"},
-        "$defs": {"a": {"$id": "inner", "$ref": "#/$defs/b", "$defs": {"b": TEXT}}, "b": {"type": "null"}},
-    },
-    "the whole resource": {
-        "items": {"$id": "inner", "anyOf": [TEXT, {"type": "array", "items": {"$ref": "#"}}]},
-    },
-}  # fmt: skip
-
-
-@each("schema", EMBEDDED)
+@each_row
 def test_what_a_schema_holds_is_found_as_its_specification_says(schema: Json) -> None:
     published = bundle_schema(schema, {"openrpc": "1.3.2", "$defs": {"b": {"type": "null"}}})
     assert "$id" not in str(published)

@@ -12,27 +12,14 @@ from gateway.schema.texts import without_refused_defaults
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings
 from tests.each import each
+from tests.tables import each_row
 from tests.unit.test_normalize import made, method
 
 INTEGER = {"type": "integer"}
 LIMITS = {"type": "object", "properties": {"end": {"type": "integer", "default": "all"}}}
 
-CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({**INTEGER, "default": "x"}, INTEGER),
-    ({**INTEGER, "default": 3}, {**INTEGER, "default": 3}),
-    ({"type": "object", "properties": {"default": {**INTEGER, "default": None}}},
-     {"type": "object", "properties": {"default": INTEGER}}),
-    ({"anyOf": [{**INTEGER, "default": "x"}, {"type": "null"}], "default": None},
-     {"anyOf": [INTEGER, {"type": "null"}], "default": None}),
-    ({"$ref": "#/$defs/l", "default": None, "$defs": {"l": LIMITS}},
-     {"$ref": "#/$defs/l", "$defs": {"l": {"type": "object", "properties": {"end": INTEGER}}}}),
-    ({"type": "array", "items": {"enum": ["a"], "default": "b"}, "default": ["b"]},
-     {"type": "array", "items": {"enum": ["a"]}}),
-    ({"const": {"default": 1, "type": "string"}}, {"const": {"default": 1, "type": "string"}}),
-]  # fmt: skip
 
-
-@each(("listed", "published"), CASES)
+@each_row
 def test_a_default_is_published_only_where_its_schema_takes_it(
     listed: dict[str, Any], published: dict[str, Any]
 ) -> None:

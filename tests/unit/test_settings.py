@@ -13,6 +13,7 @@ from gateway.settings.auth import Issuer
 from gateway.settings.backend import ListingSettings
 from gateway.settings.knobs import is_loopback
 from tests.each import each
+from tests.tables import each_row
 
 URL = "http://127.0.0.1:8000/jsonrpc"
 ISSUER = {"issuer": "https://login.example.com"}
@@ -226,23 +227,7 @@ def test_every_knob_says_what_it_does() -> None:
     walk(Settings)
 
 
-@each(
-    ("knob", "value", "told"),
-    [
-        ("name", "", "at least 1 character"),
-        ("about", {"title": "t" * 257}, "at most 256 characters"),
-        ("about", {"website_url": "javascript:alert(1)"}, "must be an http:// or https:// URL"),
-        (
-            "about",
-            {"icons": [{"src": "http://books.example.com/i.png"}]},
-            "must be an https:// URL or a data:image/ URI",
-        ),
-        ("about", {"icons": [{"src": "data:text/html,x"}]}, "must be an https:// URL or a data:image/ URI"),
-        ("about", {"icons": [{"src": "https://b.example/i.png", "sizes": ["big"]}]}, "such as 48x48, or any"),
-        ("about", {"icons": [{"theme": "dark"}]}, "Field required"),
-        ("about", {"icons": [{"src": "https://b.example/i.png"}] * 11}, "at most 10 items"),
-    ],
-)
+@each_row
 def test_what_clients_cannot_be_told_of_the_server_is_a_fault(knob: str, value: Any, told: str) -> None:
     assert told in fault(mcp={"server": {knob: value}})
 

@@ -16,6 +16,7 @@ from gateway.schema.bundling import MAX_DEPTH, object_schema, shorten_schema
 from gateway.settings.mcp import McpServer
 from tests.contract.test_dialects import CASES, answers_of, built, fetched, name_of
 from tests.each import each
+from tests.tables import each_row
 
 Json = dict[str, Any]
 NAMES: Final = ("a", "b_c", "Filter", "x")
@@ -98,40 +99,12 @@ async def test_pins_and_checks_have_the_schema_as_it_was_and_its_models_a_shorte
         Draft202012Validator.check_schema(shown)
 
 
-@each(
-    ("schema", "expected"),
-    [
-        ({"items": reference("a"), "$defs": {"a": {"type": "null"}}}, {"items": {"type": "null"}}),
-        (
-            {"properties": {"x": {**reference("a"), "description": "here"}}, "$defs": {"a": {"description": "there"}}},
-            {"properties": {"x": {"description": "here"}}},
-        ),
-        (
-            {"properties": {"x": {**reference("a"), "maxLength": 1}}, "$defs": {"a": {"type": "string"}}},
-            {"properties": {"x": {"maxLength": 1, "allOf": [{"type": "string"}]}}},
-        ),
-        (
-            {"properties": {"page_size": {"title": "Page Size"}, "x": {"title": "Width"}}},
-            {"properties": {"page_size": {}, "x": {"title": "Width"}}},
-        ),
-        ({"properties": {"title": {"title": "Title"}}}, {"properties": {"title": {}}}),
-    ],
-)
+@each_row
 def test_a_definition_that_one_reference_names_takes_its_place(schema: Json, expected: Json) -> None:
     assert shorten_schema(schema) == expected
 
 
-@each(
-    "schema",
-    [
-        {"prefixItems": [reference("a"), reference("a")], "$defs": {"a": {"type": "null"}}},
-        {"items": reference("a"), "$defs": {"a": {"items": reference("a")}}},
-        {"items": {"$ref": "#"}},
-        {"items": reference("a"), "properties": {"x": {"$ref": "#/$defs/a/items"}}, "$defs": {"a": {"items": {}}}},
-        {"$schema": "https://json-schema.org/draft/2020-12/schema", "items": reference("a"), "$defs": {"a": {}}},
-        {"default": reference("a"), "$defs": {"a": {}}},
-    ],
-)
+@each_row
 def test_shared_definitions_recursion_and_other_pointers_stay(schema: Json) -> None:
     assert shorten_schema(schema) == {
         keyword: part for keyword, part in schema.items() if keyword != "$defs" or "default" not in schema
