@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -27,34 +27,47 @@ class NotARow(ValueError):
 def each_row(test: Callable[..., Any]) -> Callable[..., Any]:
     """Run a test on each row of its section. Raise NotARow.
 
-    The keys of a row are arguments of the test, and each value is of the argument's type. Rows may leave out an
-    argument that has a default; the test's other arguments, which no row has, are fixtures.
+    The keys of a row are arguments of the test, and each value is of the argument's type. A row named ``every row`` is
+    none: it has what each other row has unless that says something else.
     """
+    return each_row_and({})(test)
+
+
+def each_row_and(more: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that runs ``more`` rows, too: those that only Python can say, as ``each`` takes them."""
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        names, rows = _rows_of(test)
+        return each(names, {**rows, **more})(test)
+
+    return decorate
+
+
+def _rows_of(test: Callable[..., Any]) -> tuple[list[str], dict[str, Any]]:
+    """Return the arguments that rows have, and the rows."""
     path = Path(test.__code__.co_filename).with_suffix(".yaml")
     section = test.__name__.removeprefix("test_")
     rows = _read(path).get(section)
     if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
         raise NotARow(f"{path.name}: {section}: must have rows by name, each with its arguments")
+    ground = rows.get("every row", {})
     takes, hints = inspect.signature(test).parameters, get_type_hints(test)
     names = [name for name in takes if any(name in row for row in rows.values())]
     table = {}
     for title, row in rows.items():
-        where = f"{path.name}: {section}: {title}"
-        if unknown := row.keys() - takes.keys():
+        where, cells = f"{path.name}: {section}: {title}", {**ground, **row}
+        if unknown := cells.keys() - takes.keys():
             raise NotARow(f"{where}: the test has no argument {', '.join(sorted(unknown))}")
-        values = {name: row.get(name, takes[name].default) for name in names}
-        if missing := [name for name, value in values.items() if value is inspect.Parameter.empty]:
+        if title == "every row":
+            continue
+        if missing := [name for name in names if name not in cells]:
             raise NotARow(f"{where}: lacks {', '.join(missing)}")
         try:
-            cells = [_cell(value, hints[name], given=name in row) for name, value in values.items()]
+            values = tuple(msgspec.convert(cells[name], hints[name]) for name in names)
         except msgspec.ValidationError as error:
             raise NotARow(f"{where}: {error}") from None
-        table[title] = tuple(cells) if len(cells) > 1 else cells[0]
-    return each(names, table)(test)
-
-
-def _cell(value: Any, kind: Any, *, given: bool) -> Any:
-    return msgspec.convert(value, kind) if given else value
+        table[title] = values if len(names) > 1 else values[0]
+    return names, table
 
 
 @functools.cache

@@ -52,9 +52,6 @@ def test_a_mode_says_what_it_lacks_and_what_it_has_no_use_for(knobs: str, told: 
     assert fault.startswith(f"backend.credentials: {told}")
 
 
-LOGIN = "{method: m, params: ['{user}', '{password}'], find: {session: $.result}}"
-
-
 @each_row
 def test_a_login_that_cannot_be_is_told_with_what_is_wrong_in_it(knobs: str, told: str) -> None:
     (fault,) = faults(f"backend.credentials={knobs}")

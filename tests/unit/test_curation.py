@@ -12,8 +12,8 @@ from gateway.catalog.curation import Curation, lint_catalog
 from gateway.model import Catalog, Listing, Method, Parameter, Structure, Tool
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
-from gateway.settings.catalog import EXCLUDED
 from tests.each import each
+from tests.tables import each_row
 
 STRING = {"type": "string"}
 
@@ -223,23 +223,8 @@ def test_the_texts_of_hidden_values_are_secrets_and_others_are_not() -> None:
 
 # --- remarks --------------------------------------------------------------------------------------------------
 
-REMARKS = [
-    ({"tools": {"nod.*": {"title": "x"}}}, 'catalog.tools: "nod.*" matches no method of the listing'),
-    (
-        {"tools": {"user.*": {"title": "x"}}, "exclude": ["user.*"]},
-        'catalog.tools: "user.*" matches only methods that catalog.include and exclude leave out',
-    ),
-    ({"include": ["node.*", "user.*", "ndoe.*"]}, 'catalog.include: "ndoe.*" matches no method of the listing'),
-    ({"exclude": [*EXCLUDED, "*.delte"]}, 'catalog.exclude: "*.delte" matches no method of the listing'),
-    (
-        {"tools": {"node.*": {"name": "node"}}},
-        'catalog.tools: "node.*" gives 2 methods one name; all but one get a suffix. '
-        "Put a * into the name; it becomes what the * of the pattern matches",
-    ),
-]
 
-
-@each(("knobs", "remark"), REMARKS)
+@each_row
 async def test_a_pattern_that_meets_nothing_is_a_remark(knobs: Any, remark: str) -> None:
     settings = CatalogSettings.model_validate({"names": "llm", **knobs})
     catalog = await built(

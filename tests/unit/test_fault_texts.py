@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from gateway.schema.validation import MAX_FAULT, ValidatorCache
 from tests.each import each
+from tests.tables import each_row
 
 FIELDS: Final = {"enum": ["title", "year"]}
 RULE: Final = {
@@ -25,21 +26,9 @@ SCHEMA: Final = {
     },
     "additionalProperties": False,
 }
-CASES: Final = [
-    ({"color": "gren"},
-     'color: "gren" is not one of "red", "green", "blue", "cyan", "pink", "teal"; did you mean green?'),
-    ({"limti": 5}, "'limti' was unexpected; did you mean limit?; valid are color, filter, limit, many"),
-    ({"x": 5, "y": 6}, "'x' and 'y' were unexpected; valid are color, filter, limit, many"),
-    ({"filter": {"field": "yaer"}}, 'filter/field: "yaer" is not one of "title", "year"; did you mean year?'),
-    ({"filter": {"and": [{"field": "titel"}]}},
-     'filter/and/0/field: "titel" is not one of "title", "year"; did you mean title?'),
-    ({"filter": {"and": 4}}, 'filter/and: 4 is not of type "array"'),
-    ({"filter": 4}, "filter: 4 is not valid under any of the schemas listed in the 'anyOf' keyword (alternative 1: "
-     '4 is not of type "object"; alternative 2: 4 is not of type "object"; alternative 3: 4 is not of type "string")'),
-]  # fmt: skip
 
 
-@each(("arguments", "said"), CASES)
+@each_row
 def test_a_fault_says_what_is_valid(arguments: dict[str, Any], said: str) -> None:
     assert ValidatorCache().compile(SCHEMA).faults(arguments) == [said]
 
@@ -54,16 +43,8 @@ def test_the_alternative_that_a_constant_names_is_meant(named: dict[str, Any]) -
     assert compiled.faults({"shape": {"kind": "a", "x": 1}}) == ['shape: "radius" is a required property']
 
 
-@each(
-    ("rule", "said"),
-    [
-        ({"allOf": [False]}, "False schema does not allow"),
-        ({"if": {"required": ["b"]}, "then": False}, "False schema does not allow"),
-        ({"dependentSchemas": {"b": False}}, "False schema does not allow"),
-        ({"allOf": [{"properties": {"c": {}}, "additionalProperties": False}]}, "('a', 'b' were unexpected)"),
-    ],
-)
 @each("known", [{}, {"properties": {"a": {}}}])
+@each_row
 def test_a_part_of_a_schema_does_not_speak_for_all_arguments(
     known: dict[str, Any], rule: dict[str, Any], said: str
 ) -> None:
@@ -71,20 +52,7 @@ def test_a_part_of_a_schema_does_not_speak_for_all_arguments(
     assert said in fault
 
 
-@each(
-    ("schema", "said"),
-    [
-        ({"type": "integer"}, ": integer"),
-        ({"type": ["array", "null"]}, ": array or null"),
-        ({"enum": ["red", 4]}, ': one of "red", 4'),
-        ({"$ref": "#/$defs/color"}, ': one of "red", "green"'),
-        ({"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/color"}]}, ': integer or one of "red", "green"'),
-        ({"oneOf": [{"type": "string"}, {"type": "string", "pattern": "a"}, {}]}, ": string"),
-        ({"$ref": "#/$defs/absent"}, ""),
-        ({}, ""),
-        (True, ""),
-    ],
-)
+@each_row
 def test_a_missing_argument_is_told_with_what_it_takes(schema: Any, said: str) -> None:
     shared = {"color": {"enum": ["red", "green"]}, "absent": {}}
     whole = {"type": "object", "properties": {"a": schema}, "required": ["a"], "$defs": shared}

@@ -9,6 +9,7 @@ from gateway.backend.redaction import MAX_BYTES, ErrorRedactor, secrets_in_heade
 from gateway.jsonrpc.response import ResponseError
 from tests.each import each
 from tests.pace import quickly
+from tests.tables import each_row
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJib2IifQ.c2lnbmF0dXJl"
 CLEANER = ErrorRedactor(["backend.internal:8080", "backend.internal", "hunter2-hunter2", "pw", ""])
@@ -134,37 +135,7 @@ def test_short_secrets_do_not_blot_out_words() -> None:
     assert CLEANER.redact("pw is short") == "pw is short"
 
 
-FAULTS = {
-    "a message": (ResponseError(1, "No such order"), "No such order"),
-    "a message and its detail": (ResponseError(1, "Invalid Params", "Missing: nid"), "Invalid Params: Missing: nid"),
-    "a message that ends in a full stop": (
-        ResponseError(1, "Invalid params.", "a is absent"),
-        "Invalid params: a is absent",
-    ),
-    "a detail with a message of its own": (ResponseError(1, "Server error", {"message": "no n"}), "Server error: no n"),
-    "a detail that says the same": (ResponseError(1, "Method not found: x", "Method not found"), "Method not found: x"),
-    "a structured detail": (
-        ResponseError(1, "Invalid params", {"errors": [{"loc": ["a"], "msg": "Field required"}]}),
-        'Invalid params: {"errors":[{"loc":["a"],"msg":"Field required"}]}',
-    ),
-    "a detail that is a stack": (
-        ResponseError(
-            1, "Oops", {"stack": "at f (x.js:1:2)", "Traceback": "t", "exception": "E", "file": "f", "line": 3}
-        ),
-        "Oops",
-    ),
-    "a stack further in": (
-        ResponseError(1, "Oops", {"a": [{"stackTrace": "t", "why": "late"}]}),
-        'Oops: {"a":[{"why":"late"}]}',
-    ),
-    "a number for a detail": (ResponseError(1, "Oops", 5), "Oops"),
-    "nothing at all": (ResponseError(None, ""), "The backend reported an error"),
-    "only a detail": (ResponseError(None, "", "late"), "The backend reported an error: late"),
-    "a big integer in the detail": (ResponseError(1, "Oops", {"n": 2**70}), f'Oops: {{"n":{2**70}}}'),
-}
-
-
-@each(("fault", "text"), FAULTS)
+@each_row
 def test_a_fault_is_described_in_a_sentence_or_two(fault: ResponseError, text: str) -> None:
     assert CLEANER.error_text(fault) == text
 

@@ -18,10 +18,10 @@ from gateway.model import NO_RESULT, Binding, Outcome, ResultFit, Structure, Too
 from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.telemetry.record import RECORD, Record
 from tests.each import each
+from tests.tables import each_row
 
 MODERN: Final = ToolProjector(), BLOCKS_2025_06
 COUNT: Final = re.compile(r"(\d+) more (item|member|character)s?")
-Fit = dict[str, Any]
 
 
 def tool_with(fit: ResultFit, *arguments: str) -> Tool:
@@ -156,26 +156,10 @@ async def test_a_cut_value_is_json_that_fits_and_a_part_of_the_whole(value: Any,
     }
 
 
-@each(
-    ("fit", "value", "expected"),
-    [
-        ({"select": "$.data.items"}, {"data": {"items": [1, 2]}}, [1, 2]),
-        ({"select": "$['a b'][-1]"}, {"a b": [1, 2]}, 2),
-        ({"select": "$.data.items"}, {"data": {"rows": []}}, {"data": {"rows": []}}),
-        ({"select": "$.data"}, {"data": None}, None),
-        (
-            {"fields": ("id", "name")},
-            [{"name": "x", "id": 1, "blob": "y"}, {"id": 2}, 3],
-            [{"id": 1, "name": "x"}, {"id": 2}, 3],
-        ),
-        ({"fields": ("id",)}, {"name": "x", "id": 1}, {"id": 1}),
-        ({"fields": ("id",)}, "text", "text"),
-        ({"select": "$.r", "fields": ("id",), "most": 256}, {"r": [{"id": 1, "x": "y" * 500}]}, [{"id": 1}]),
-    ],
-)
-async def test_what_the_operator_selects_is_shown(fit: Fit, value: Any, expected: Any) -> None:
+@each_row
+async def test_what_the_operator_selects_is_shown(fit: ResultFit, value: Any, expected: Any) -> None:
     for raw in (False, True):
-        outcome = await fitted(value, ResultFit(**fit), raw=raw)
+        outcome = await fitted(value, fit, raw=raw)
         assert (outcome.value, outcome.more) == (expected, "")
         assert call_result(outcome, *MODERN)["isError"] is False
 

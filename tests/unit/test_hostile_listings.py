@@ -21,6 +21,7 @@ from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.fault.scripted import Bystander
 from tests.pace import quickly
+from tests.tables import each_row
 
 Json = dict[str, Any]
 GOOD = {"name": "good", "params": [{"name": "a", "schema": {"type": "string"}}]}
@@ -110,15 +111,7 @@ async def test_s01_s10_names_of_documents_elsewhere_are_left_out_and_never_fetch
         await stranger.close()
 
 
-LOOPS = {
-    "itself": {"$ref": "#"},
-    "mutual": {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}},
-    "by extension": {"extends": {"$ref": "#"}},
-    "by $recursiveRef": {"$recursiveRef": "#"},
-}
-
-
-@each("schema", LOOPS)
+@each_row
 async def test_s02_recursion_without_descent_is_quarantined(schema: Json) -> None:
     entry = await refused(schema)
     assert "back to itself" in entry.reason
@@ -234,16 +227,7 @@ async def test_s09_what_says_nothing_about_an_argument_lets_any_value_in(schema:
     assert tool.input_schema["properties"]["p"] == {}
 
 
-@each(
-    ("schema", "pointer"),
-    [
-        ({"type": "banana"}, "/properties/p/type"),
-        ({"minimum": "x"}, "/properties/p/minimum"),
-        ({"items": 5}, "/properties/p/items"),
-        ({"properties": {"a": [1]}}, "/properties/p/properties/a"),
-        ({"anyOf": {"a": {}}}, "/properties/p/anyOf"),
-    ],
-)
+@each_row
 async def test_s09_what_is_no_schema_is_quarantined_with_its_place(schema: Any, pointer: str) -> None:
     assert (await refused(schema)).pointer == pointer
 

@@ -25,9 +25,10 @@ from gateway.jsonrpc import (
 )
 from gateway.jsonrpc.response import ResponseError, parse_large_response, parse_response
 from tests.each import each
+from tests.tables import each_row, each_row_and
 from tests.unit.test_jsonrpc import HUGE
 
-LONG = b"x" * 100
+LONG = "x" * 100
 
 
 def call(**members: Any) -> dict[str, Any]:
@@ -124,77 +125,24 @@ def test_an_error_has_no_id_where_none_could_be_read_and_data_where_there_is_som
 # --- responses ------------------------------------------------------------------------------------------------
 
 FORGIVEN = {
-    "a sound one": (b'{"jsonrpc":"2.0","id":"7","result":5}', (5, None)),
-    "an error with a null id": (
-        b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}',
-        (None, ResponseError(1, "m")),
-    ),
-    "ids within the result": (b'{"id":"7","result":[{"id":1},{"id":"id"}]}', ([{"id": 1}, {"id": "id"}], None)),
     "ids within the result, behind the id": (
-        b'{"jsonrpc": "2.0", "id": "7", "result": [{"id": 1}, "%s"]}' % LONG,
-        ([{"id": 1}, LONG.decode()], None),
+        f'{{"jsonrpc": "2.0", "id": "7", "result": [{{"id": 1}}, "{LONG}"]}}',
+        [{"id": 1}, LONG],
+        None,
     ),
-    "an id behind those of the result": (b'{"result":{"id":1,"x":"\\u0064"},"id":"7"}', ({"id": 1, "x": "d"}, None)),
-    "no id": (b'{"jsonrpc":"2.0","result":5}', (5, None)),
-    "a number for the string": (b'{"jsonrpc":"2.0","id":7,"result":5}', (5, None)),
-    "no jsonrpc": (b'{"id":"7","result":5}', (5, None)),
-    "another version": (b'{"jsonrpc":"1.1","id":"7","result":5}', (5, None)),
-    "a null error beside a result": (b'{"id":"7","result":5,"error":null}', (5, None)),
-    "a null result": (b'{"id":"7","result":null}', (None, None)),
-    "two nulls": (b'{"id":"7","result":null,"error":null}', (None, None)),
-    "an extra member": (b'{"id":"7","result":5,"debug":{}}', (5, None)),
-    "a null result beside an error": (
-        b'{"id":"7","result":null,"error":{"code":1,"message":"m"}}',
-        (None, ResponseError(1, "m")),
-    ),
-    "an error without a code": (b'{"id":"7","error":{"message":"m"}}', (None, ResponseError(None, "m"))),
-    "an error with a code in words": (b'{"error":{"code":"E1","message":"m"}}', (None, ResponseError(None, "m"))),
-    "a message that is no text": (
-        b'{"error":{"code":1,"message":{"a":1},"data":[1]}}',
-        (None, ResponseError(1, "", [1])),
-    ),
-    "an error that is a text": (b'{"error":"broken"}', (None, ResponseError(None, "broken"))),
-    "an error of 1.0 beside a result": (b'{"id":"7","result":5,"error":{"code":1}}', (None, ResponseError(1, ""))),
-    "an empty error beside a result": (b'{"id":7,"result":5,"error":""}', (5, None)),
-    "an empty error of 1.0 in place of a result": (
-        b'{"id":7,"result":null,"error":""}',
-        (None, ResponseError(None, "")),
-    ),
-    "an error that says there is none": (b'{"id":7,"result":null,"error":false}', (None, None)),
-    "an error with a trace": (b'{"id":7,"error":["broken","Trace"]}', (None, ResponseError(None, "broken", "Trace"))),
-    "an error in many words": (
-        b'{"error":["UserError",["a","b"],null]}',
-        (None, ResponseError(None, "UserError", [["a", "b"], None])),
-    ),
-    "an error that is empty": (b'{"error":[]}', (None, ResponseError(None, ""))),
-    "an error that is a number": (b'{"error":5}', (None, ResponseError(None, ""))),
 }
 
 
-@each(("raw", "expected"), FORGIVEN)
-def test_what_is_harmless_in_a_response_is_forgiven(raw: bytes, expected: tuple[Any, ResponseError | None]) -> None:
-    assert parse_response(raw, "7") == expected
+@each_row_and(FORGIVEN)
+def test_what_is_harmless_in_a_response_is_forgiven(raw: str, result: Any, fault: ResponseError | None) -> None:
+    assert parse_response(raw.encode(), "7") == (result, fault)
 
 
-BARE = {
-    "an object": (b'{"name":"a"}', ({"name": "a"}, None)),
-    "a list": (b"[1]", ([1], None)),
-    "a scalar": (b"5", (5, None)),
-    "null": (b"null", (None, None)),
-    "an error without its envelope": (b'{"code":-32601,"message":"no"}', (None, ResponseError(-32601, "no"))),
-    "an object with more than an error has": (
-        b'{"code":1,"message":"m","at":5}',
-        ({"code": 1, "message": "m", "at": 5}, None),
-    ),
-    "a response all the same": (b'{"id":"7","result":5}', (5, None)),
-}
-
-
-@each(("raw", "expected"), BARE)
+@each_row
 def test_what_is_no_response_is_the_result_where_results_are_bare(
-    raw: bytes, expected: tuple[Any, ResponseError | None]
+    raw: str, result: Any, fault: ResponseError | None
 ) -> None:
-    assert parse_response(raw, "7", bare=True) == expected
+    assert parse_response(raw.encode(), "7", bare=True) == (result, fault)
 
 
 def test_a_response_without_an_outcome_is_no_bare_result() -> None:
@@ -208,40 +156,25 @@ def test_a_message_of_1_0_has_id_method_and_params_and_no_version() -> None:
 
 
 VIOLATIONS = {
-    "a result with a null id": (b'{"jsonrpc":"2.0","id":null,"result":5}', "a result with null for its id"),
-    "a result of 1.0 with a null id": (b'{"result":5,"error":null,"id":null}', "a result with null for its id"),
-    "two ids": (b'{"jsonrpc":"2.0","id":"8","id":"7","result":5}', "two members"),
-    "an id before and one behind the result": (b'{"id":"7","result":{"id":5},"id":"7"}', "two members"),
-    "two ids around a long result": (b'{"jsonrpc":"2.0","id":"7","result":"%s","id":"7"}' % LONG, "two members"),
-    "another id behind a long result": (b'{"jsonrpc":"2.0","id":"7","result":"%s","id":"8"}' % LONG, "two members"),
-    "two ids before a long result": (b'{"jsonrpc":"2.0","id":"8","id":"7","result":"%s"}' % LONG, "two members"),
-    "another id before a long result": (b'{"jsonrpc":"2.0","id":"7","id":"8","result":"%s"}' % LONG, "another call"),
-    "two ids with an error": (b'{"id":"7","error":{"code":1,"message":"m"},"id":"7"}', "two members"),
-    "two results with an id in each": (b'{"id":"7","result":{"id":5},"result":{"id":5}}', "two members"),
-    "the id of another": (b'{"id":"8","result":5}', "another call"),
-    "a number that is another": (b'{"id":70,"result":5}', "another call"),
-    "an id of true": (b'{"id":true,"result":5}', "another call"),
-    "both": (b'{"jsonrpc":"2.0","id":"7","result":5,"error":{"code":1}}', "both"),
-    "neither": (b'{"id":"7","jsonrpc":"2.0"}', "neither"),
-    "a batch": (b'[{"id":"7","result":5}]', "a batch"),
-    "a scalar": (b"5", "not a JSON-RPC object"),
-    "no JSON": (b"<html>", "."),
-    "a result nested too deeply": (b'{"id":"7","result":' + b"[" * 257 + b"]" * 257 + b"}", "nested too deeply"),
-    "nothing": (b"", "."),
+    "two ids around a long result": (f'{{"jsonrpc":"2.0","id":"7","result":"{LONG}","id":"7"}}', "two members"),
+    "another id behind a long result": (f'{{"jsonrpc":"2.0","id":"7","result":"{LONG}","id":"8"}}', "two members"),
+    "two ids before a long result": (f'{{"jsonrpc":"2.0","id":"8","id":"7","result":"{LONG}"}}', "two members"),
+    "another id before a long result": (f'{{"jsonrpc":"2.0","id":"7","id":"8","result":"{LONG}"}}', "another call"),
+    "a result nested too deeply": ('{"id":"7","result":' + "[" * 257 + "]" * 257 + "}", "nested too deeply"),
 }
 
 
-@each(("raw", "violation"), VIOLATIONS)
-def test_anything_else_is_a_violation_that_is_named(raw: bytes, violation: str) -> None:
+@each_row_and(VIOLATIONS)
+def test_anything_else_is_a_violation_that_is_named(raw: str, violation: str) -> None:
     with pytest.raises(ValueError, match=violation):
-        parse_response(raw, "7")
+        parse_response(raw.encode(), "7")
 
 
-@each("result", {"a text": b'"%s"' % LONG, "a list": b'["%s"]' % LONG})
+@each("result", {"a text": LONG, "a list": [LONG]})
 @each("read", [parse_response, parse_large_response])
-def test_an_integer_that_begins_with_ours_is_another_id(read: Callable[..., Any], result: bytes) -> None:
+def test_an_integer_that_begins_with_ours_is_another_id(read: Callable[..., Any], result: Any) -> None:
     with pytest.raises(ValueError, match="two members"):
-        read(b'{"jsonrpc":"2.0","id":70,"id":7,"result":%s}' % result, 7)
+        read(b'{"jsonrpc":"2.0","id":70,"id":7,"result":%b}' % encode(result), 7)
 
 
 def test_a_wide_result_is_not_a_deep_one() -> None:

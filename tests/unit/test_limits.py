@@ -147,9 +147,6 @@ def test_what_a_caller_can_speak_from_counts_as_one(address: str, network: str) 
     assert network_of(address) == network
 
 
-PROXIES = ("10.0.0.0/8", "2001:db8:aaaa::/48")
-
-
 @each_row
 def test_the_caller_is_the_rightmost_address_that_is_no_trusted_proxy(
     trusted: tuple[str, ...], peer: str, header: list[str], caller: str

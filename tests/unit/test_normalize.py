@@ -271,9 +271,6 @@ def test_a_change_that_matters_changes_the_digest(changed: Any) -> None:
     assert made(method(**{"parameters": TWO} | changed)).digest != made(method(parameters=TWO)).digest
 
 
-DESTROYS = {"annotations": {"destructiveHint": True}}
-
-
 @each_row
 def test_the_rule_for_destructive_tools_matches_what_is_said(
     override: Any, listed: Any, trusted: bool, confirms: bool

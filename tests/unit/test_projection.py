@@ -78,10 +78,6 @@ def test_a_schema_that_names_its_dialect_is_shown_as_it_was_written(style: NameS
     assert ToolProjector(name_style=style).project(tool)["inputSchema"] == schema
 
 
-A: dict[str, Any] = {"properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
-B: dict[str, Any] = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"], "additionalProperties": False}
-
-
 @each_row
 def test_the_schema_of_results_that_models_see_accepts_what_the_services_does(schema: dict[str, Any]) -> None:
     """Clients check results against it."""

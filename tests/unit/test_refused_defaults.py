@@ -16,7 +16,6 @@ from tests.tables import each_row
 from tests.unit.test_normalize import made, method
 
 INTEGER = {"type": "integer"}
-LIMITS = {"type": "object", "properties": {"end": {"type": "integer", "default": "all"}}}
 
 
 @each_row

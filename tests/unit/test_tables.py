@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ TEST = """
 from __future__ import annotations
 from gateway.model import Structure
 
-def test_a(fixture, structure: Structure, most: int, note: str = "none") -> None:
+def test_a(fixture, structure: Structure, most: int, note: str) -> None:
     fixture.append((structure, most, note))
     assert most < 3
 """
@@ -28,14 +29,22 @@ def test_a(fixture, structure: Structure, most: int, note: str = "none") -> None
 def table(folder: Path, text: str) -> Callable[..., Any]:
     """Return the test of ``TEST`` on the rows of a YAML file beside it."""
     path = folder / f"test_{len([*folder.iterdir()])}.py"  # a file is read once
-    path.with_suffix(".yaml").write_text(text)
+    path.with_suffix(".yaml").write_text(dedent(text))
     names: dict[str, Any] = {}
     exec(compile(TEST, path, "exec"), names)
     return each_row(names["test_a"])
 
 
 def test_rows_have_the_types_of_the_arguments_and_the_one_that_fails_is_named(tmp_path: Path) -> None:
-    runs = table(tmp_path, "a: {few: {structure: by-name, most: 2}, many: {structure: either, most: 3, note: x}}")
+    runs = table(
+        tmp_path,
+        """
+        a:
+          every row: {structure: by-name, note: none}
+          few: {most: 2}
+          many: {structure: either, most: 3, note: x}
+        """,
+    )
     seen: list[Any] = []
     with pytest.raises(BaseExceptionGroup, match="1 of 2 rows fail: 1 many"):
         runs(fixture=seen)
@@ -47,13 +56,14 @@ def test_rows_have_the_types_of_the_arguments_and_the_one_that_fails_is_named(tm
     {
         "no section": ("b: {}", "a: must have rows"),
         "a row that is no mapping": ("a: {few: 2}", "a: must have rows"),
-        "a misspelled key": ("a: {few: {structure: by-name, mots: 2}}", "a: few: the test has no argument mots"),
+        "a misspelled key": ("a: {few: {mots: 2}}", "a: few: the test has no argument mots"),
         "a missing key": (
-            "a: {one: {structure: by-name, most: 2}, few: {structure: by-name}}",
+            "a: {one: {most: 2, note: x}, few: {note: x}}",
             "a: few: lacks most",
         ),
-        "another type": ("a: {few: {structure: by-name, most: two}}", "a: few: Expected `int`, got `str`"),
-        "a value that is none": ("a: {few: {structure: by-banana, most: 2}}", "a: few: Invalid enum value 'by-banana'"),
+        "another type": ("a: {few: {most: two}}", "a: few: Expected `int`, got `str`"),
+        "a misspelled key of every row": ("a: {every row: {mots: 2}, few: {most: 2}}", "a: every row: the test has no"),
+        "a value that is none": ("a: {few: {structure: by-banana}}", "a: few: Invalid enum value 'by-banana'"),
     },
 )
 def test_a_row_that_does_not_fit_is_told_with_its_file_and_name(tmp_path: Path, text: str, fault: str) -> None:
@@ -66,6 +76,6 @@ def test_every_section_of_every_table_is_run() -> None:
     assert files
     for path in files:
         tests = re.findall(
-            r"^@each_row\n(?:async )?def test_(\w+)\(", path.with_suffix(".py").read_text(), re.MULTILINE
+            r"^@each_row\S*\n(?:async )?def test_(\w+)\(", path.with_suffix(".py").read_text(), re.MULTILINE
         )
         assert sorted(tests) == sorted(read_yaml(path.read_text(), path.name)), path.name
