@@ -17,6 +17,7 @@ from gateway.http_client.response import Answer, ConnectFailed
 from gateway.settings import Issuer
 from tests.each import each
 from tests.manual_clock import ManualClock
+from tests.tables import each_row
 
 ISSUER = "https://login.example.com"
 META = f"{ISSUER}/.well-known/oauth-authorization-server"
@@ -254,23 +255,7 @@ async def test_beside_a_configured_jwks_uri_the_metadata_give_the_name_alone(nam
     assert web.key_fetches == 1
 
 
-@each(
-    "metadata",
-    [
-        {"issuer": ISSUER + "//", "jwks_uri": JWKS},
-        {"issuer": ISSUER + "/x", "jwks_uri": JWKS},
-        {"issuer": ISSUER.upper(), "jwks_uri": JWKS},
-        {"jwks_uri": JWKS},
-        {"issuer": ISSUER, "jwks_uri": "http://login.example.com/keys"},
-        {"issuer": ISSUER, "jwks_uri": "https://169.254.169.254/keys"},
-        {"issuer": ISSUER, "jwks_uri": "http://169.254.169.254/keys"},
-        {"issuer": ISSUER, "jwks_uri": "https://127.0.0.1/keys"},
-        {"issuer": ISSUER, "jwks_uri": "file:///etc/passwd"},
-        {"issuer": ISSUER, "jwks_uri": 5},
-        {"issuer": ISSUER},
-        [],
-    ],
-)
+@each_row
 async def test_metadata_of_another_issuer_or_with_an_unsafe_address_give_no_keys(metadata: Any) -> None:
     web = Web("k1")
     web.documents[META] = metadata

@@ -9,61 +9,14 @@ import pytest
 from gateway.backend.params import build_params
 from gateway.errors import InvalidArguments
 from gateway.model import Binding, Structure
-from tests.each import each
+from tests.tables import each_row
 
 BY_NAME = Binding("m", Structure.BY_NAME, ("a", "b"))
 BY_POSITION = Binding("m", Structure.BY_POSITION, ("a", "b", "c"), gap_values={"b": 7})
-NOTHING_DECLARED = Binding("m", Structure.BY_NAME, declares_parameters=False)
-NONE_BY_POSITION = Binding("m", Structure.BY_POSITION, declares_parameters=False)
 HEADINGS = Binding("m", Structure.BY_POSITION, ("Block hash", "b"), own_names={"Block_hash": "Block hash"})
-DOLLAR = Binding(
-    "m",
-    Structure.BY_NAME,
-    ("$top", "b"),
-    own_names={"top": "$top"},
-    fixed_arguments={"key": 1},
-    default_arguments={"b": 2},
-)
-SPREAD = Binding("m", Structure.BY_POSITION, spread_argument="params")
-
-IN_LIST = Binding("m", Structure.BY_NAME_IN_LIST, ("a", "b"))
-NONE_IN_LIST = Binding("m", Structure.BY_NAME_IN_LIST, declares_parameters=False)
-SENT = Binding("m", Structure.BY_POSITION, ("a", "b", "c", "d"), sent={"b": 2, "d": 4}, gap_values={"b": 2, "d": 4})
-ALL_SENT = Binding("m", Structure.BY_POSITION, ("a", "b"), sent={"a": 1, "b": 2}, default_arguments={"b": 7})
-SENT_BY_NAME = Binding("m", Structure.BY_NAME, ("a", "b", "c"), sent={"b": 2, "c": 3}, fixed_arguments={"c": 9})
-
-CALLS = {
-    "by name, as given": (BY_NAME, {"b": 1}, {"b": 1}),
-    "by name, empty but declared": (BY_NAME, {}, {}),
-    "by position, in the listing's order": (BY_POSITION, {"c": 3, "a": 1, "b": 2}, [1, 2, 3]),
-    "by position, up to the last one given": (BY_POSITION, {"a": 1}, [1]),
-    "by position, empty but declared": (BY_POSITION, {}, []),
-    "a gap gets its default": (BY_POSITION, {"a": 1, "c": 3}, [1, 7, 3]),
-    "a null is a value and no gap": (BY_POSITION, {"a": 1, "b": None, "c": 3}, [1, None, 3]),
-    "nothing declared: no such member": (NOTHING_DECLARED, {}, None),
-    "nothing declared by position either": (NONE_BY_POSITION, {}, None),
-    "parameters unknown: as one array": (SPREAD, {"params": [1, [2]]}, [1, [2]]),
-    "parameters unknown: as one object": (SPREAD, {"params": {"a": 1}}, {"a": 1}),
-    "parameters unknown, none given": (SPREAD, {}, []),
-    "what is published under another name goes out under the method's": (
-        DOLLAR,
-        {"top": 5},
-        {"$top": 5, "b": 2, "key": 1},
-    ),
-    "and keeps its place": (HEADINGS, {"b": 2, "Block_hash": "0x"}, ["0x", 2]),
-    "one object in a list": (IN_LIST, {"b": 1}, [{"b": 1}]),
-    "one object in a list, empty but declared": (IN_LIST, {}, [{}]),
-    "one object in a list, nothing declared": (NONE_IN_LIST, {}, None),
-    "defaults to be sent, by position": (SENT, {"a": 1}, [1, 2]),
-    "none before what has no value": (SENT, {}, []),
-    "defaults to be sent, up to the last": (SENT, {"a": 1, "c": 3}, [1, 2, 3, 4]),
-    "defaults alone, the operator's first": (ALL_SENT, {}, [1, 7]),
-    "defaults to be sent, by name": (SENT_BY_NAME, {"a": 1, "b": 5}, {"a": 1, "b": 5, "c": 9}),
-    "defaults to be sent, by name alone": (SENT_BY_NAME, {}, {"b": 2, "c": 9}),
-}
 
 
-@each(("binding", "arguments", "params"), CALLS)
+@each_row
 def test_params_have_the_shape_that_the_method_takes(binding: Binding, arguments: dict[str, Any], params: Any) -> None:
     assert build_params(binding, arguments) == params
 

@@ -18,6 +18,7 @@ from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structur
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
+from tests.tables import each_row
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
 REMEDY = "review it with `tools --diff` and the pin file, then run `tools --pin`"
@@ -81,14 +82,6 @@ async def test_a_tool_that_changed_is_held_back_alone_with_what_changed(change: 
     assert held.held_by_pin
 
 
-LEVELS = [
-    ({"auth": {"scopes": ["admin"], "level": "required"}}, {"auth": {"scopes": ["admin"], "level": "none"}}),
-    ({"auth": {"scopes": ["admin"]}}, {"auth": {"scopes": ["admin"], "level": "optional"}}),
-    ({"auth": {"scopes": ["admin"]}}, {"auth": {"level": "none"}}),
-    ({"auth": {"scopes": ["admin"]}}, {}),
-]
-
-
 def guarded(annotations: Any) -> Method:
     """A method as jsonrpc_mcp lists it."""
     entry = {"name": "m", "inputSchema": {"type": "object"}, "annotations": annotations}
@@ -96,7 +89,7 @@ def guarded(annotations: Any) -> Method:
     return listed
 
 
-@each(("before", "after"), LEVELS)
+@each_row
 async def test_a_tool_whose_service_does_not_ask_for_scopes_any_more_is_held_back(before: Any, after: Any) -> None:
     held = await built(guarded(after), pins=await pinned(guarded(before)))
     assert (held.names, held.quarantined[0].name) == ((), "m")

@@ -13,7 +13,7 @@ from gateway.settings.auth import Issuer
 from gateway.settings.backend import ListingSettings
 from gateway.settings.knobs import is_loopback
 from tests.each import each
-from tests.tables import each_row
+from tests.tables import each_row_and
 
 URL = "http://127.0.0.1:8000/jsonrpc"
 ISSUER = {"issuer": "https://login.example.com"}
@@ -155,28 +155,7 @@ def test_a_header_value_is_printable_ascii_and_is_not_shown_where_it_is_not(valu
     assert "hunter2" not in text
 
 
-@each(
-    "sections",
-    [
-        {"server": {"port": 65536}},
-        {"server": {"port": -1}},
-        {"backend": {"timeout": "0s"}},
-        {"backend": {"timeout": "2h"}},
-        {"backend": {"connections": 0}},
-        {"backend": {"max_response": "1KB"}},
-        {"server": {"max_body": "1B"}},
-        {"catalog": {"page_size": 0}},
-        {"catalog": {"ttl": "10ms"}},
-        {"limits": {"discovery": "many"}},
-        {"telemetry": {"log": {"level": "loud"}}},
-        {"auth": {"mode": "none"}},
-        {"server": {"trusted_proxies": ["10.0.0.0/99"]}},
-        {"catalog": {"tools": {"a": {"name": "no blanks"}}}},
-        {"catalog": {"tools": {"a": {"name": "x" * 129}}}},
-        {"catalog": {"tools": {"a": {"annotations": {"readonly": True}}}}},
-        {"surprise": {}},
-    ],
-)
+@each_row_and({"a name of a tool that is too long": {"catalog": {"tools": {"a": {"name": "x" * 129}}}}})
 def test_what_is_out_of_bounds_or_unknown_is_refused(sections: Any) -> None:
     fault(**sections)
 
@@ -227,7 +206,13 @@ def test_every_knob_says_what_it_does() -> None:
     walk(Settings)
 
 
-@each_row
+TOO_MUCH = {
+    "a title that is too long": ("about", {"title": "t" * 257}, "at most 256 characters"),
+    "too many icons": ("about", {"icons": [{"src": "https://b.example/i.png"}] * 11}, "at most 10 items"),
+}
+
+
+@each_row_and(TOO_MUCH)
 def test_what_clients_cannot_be_told_of_the_server_is_a_fault(knob: str, value: Any, told: str) -> None:
     assert told in fault(mcp={"server": {knob: value}})
 

@@ -10,6 +10,7 @@ from gateway.config.source import ConfigError, files_of, load_settings, needs_re
 from gateway.settings import Settings
 from gateway.settings.store import RedisAddress, StoreSettings, parse_address
 from tests.each import each
+from tests.tables import each_row
 
 GROUND = ("backend.url=http://127.0.0.1:1/jsonrpc", "auth.mode=off")
 
@@ -24,18 +25,7 @@ def faults(*knobs: str) -> str:
     return "\n".join(caught.value.faults)
 
 
-@each(
-    "url, address",
-    [
-        ("redis://cache", RedisAddress((("cache", 6379),))),
-        ("redis://gate%20way@cache", RedisAddress((("cache", 6379),), user="gate way")),
-        ("redis+sentinel://gateway@a,b/main", RedisAddress((("a", 26379), ("b", 26379)), 0, "main", user="gateway")),
-        ("redis://cache:7000/3", RedisAddress((("cache", 7000),), 3)),
-        ("rediss://[::1]:7000/", RedisAddress((("::1", 7000),), tls=True)),
-        ("redis+sentinel://a,b:1/main", RedisAddress((("a", 26379), ("b", 1)), 0, "main")),
-        ("rediss+sentinel://a/main/2", RedisAddress((("a", 26379),), 2, "main", tls=True)),
-    ],
-)
+@each_row
 def test_a_url_says_where_redis_is(url: str, address: RedisAddress) -> None:
     assert parse_address(url) == address
 
