@@ -21,6 +21,7 @@ from gateway.model import Catalog, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, ListingSettings, Params
 from tests.each import each
+from tests.tables import each_row
 
 LONG = "Looks up a book by its number, and tells where in the library it stands at the moment."
 
@@ -63,15 +64,7 @@ def test_many_and_long_ones_are_bounded() -> None:
     assert len(described(errors=errors, examples=examples).encode()) < 6000
 
 
-@each(
-    ("structure", "names", "sent"),
-    [
-        ("by-name", ["b", "a"], Structure.BY_NAME),
-        ("by-position", ["b", "b_1", "a"], Structure.BY_POSITION),
-        ("either", ["b", "b_1", "a"], Structure.BY_POSITION),
-        (None, ["b", "b_1", "a"], Structure.BY_POSITION),
-    ],
-)
+@each_row
 def test_a_name_that_stands_twice_is_one_argument_only_where_arguments_go_by_name(
     structure: str | None, names: list[str], sent: Structure
 ) -> None:

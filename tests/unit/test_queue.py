@@ -14,15 +14,10 @@ from gateway.backend.queue import LISTING, FairQueue, NoTurn, QueueFull
 from tests.clock import Clock, by_hand
 from tests.each import each
 from tests.queueing import Stand, settle
+from tests.tables import each_row
 
 
-@each(
-    ("connections", "kept", "third", "two_thirds", "half_of_third"),
-    [
-        (1, 0, 1, 1, 1), (2, 0, 1, 1, 1), (3, 0, 1, 2, 1), (4, 1, 1, 2, 1), (8, 2, 2, 4, 1), (12, 3, 3, 6, 1),
-        (16, 4, 4, 8, 2), (100, 4, 32, 64, 16),
-    ],
-)  # fmt: skip
+@each_row
 def test_shares_of_small_and_large_pools(
     connections: int, kept: int, third: int, two_thirds: int, half_of_third: int
 ) -> None:

@@ -11,36 +11,10 @@ from hypothesis import strategies as st
 from gateway.text import excerpt, printable, truncate
 from tests.each import each
 from tests.pace import quickly
-
-HIDDEN = {
-    "an escape sequence": ("\x1b[31mred", "[31mred"),
-    "a bell and a NUL": ("a\x07\x00b", "ab"),
-    "a C1 control": ("a\x9b31mb\x85", "a31mb"),
-    "DEL": ("a\x7fb", "ab"),
-    "a right-to-left override": ("safe\u202egpj.exe", "safegpj.exe"),
-    "bidirectional isolates": ("\u2066a\u2067b\u2068c\u2069", "abc"),
-    "marks of direction": ("a\u200e\u200f\u061cb", "ab"),
-    "a zero-width space": ("ig\u200bnore", "ignore"),
-    "a word joiner and a byte order mark": ("a\u2060b\ufeff", "ab"),
-    "a soft hyphen": ("in\xadvisible", "invisible"),
-    "tag characters": ("Add.\U000e0049\U000e0067\U000e006e\U000e007f", "Add."),
-    "a lone surrogate": ("a\ud800b", "ab"),
-    "interlinear marks": ("\ufff9a\ufffbb", "ab"),
-    "joiners between plain letters": ("ig\u200cno\u200dre", "ignore"),
-    "joiners at the edges": ("\u200da\u200c", "a"),
-    "joiners in a row, as a code": ("\u0646\u200c\u200d\u200c\u200c\u0646", "\u0646\u0646"),
-    "a grapheme joiner and a Mongolian selector": ("a\u034fb\u180ec\u180b", "abc"),
-    "deprecated format characters": ("a\u206ab\u206f", "ab"),
-    "marks of music and shorthand": ("a\U0001d173b\U0001bca0", "ab"),
-    "what plane 14 still has in store": ("a\U000e0080b\U000e0fff", "ab"),
-    "the layout of hieroglyphs": ("a\U00013430b\U0001343f", "ab"),
-    "selectors behind plain letters": ("a\ufe0fb\ufe0f1\ufe0f", "ab1"),
-    "selectors in a row, as a code": ("\u2764\ufe0f\ufe0f\ufe0f\u200d\ufe0f", "\u2764\ufe0f"),
-    "a carriage return that hides a line": ("rm -rf\rls", "rm -rfls"),
-}
+from tests.tables import each_row_and
 
 
-@each(("text", "shown"), HIDDEN)
+@each_row_and({"a lone surrogate": ("a\ud800b", "ab")})
 def test_what_people_cannot_see_is_taken_out(text: str, shown: str) -> None:
     assert printable(text) == shown
 

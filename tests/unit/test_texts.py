@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from gateway.catalog.build import Builder
@@ -9,8 +10,8 @@ from gateway.model import Listing, Method, Parameter, Tool
 from gateway.schema.texts import clean_schema_texts, clean_value_texts
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
-from tests.each import each
 from tests.pace import quickly
+from tests.tables import each_row
 
 TAGGED = "Ad\u200bd\u202e.\U000e0049\U000e0067\x1b[31m"
 CLEAN = "Add.[31m"
@@ -22,48 +23,20 @@ async def tool_of(**members: Any) -> Tool:
     return tool
 
 
-PLACES = {
-    "a description": ({"description": TAGGED}, {"description": CLEAN}),
-    "a title": ({"title": TAGGED}, {"title": CLEAN}),
-    "a comment": ({"$comment": TAGGED}, {"$comment": CLEAN}),
-    "a keyword of somebody's own": ({"x-hint": TAGGED}, {"x-hint": CLEAN}),
-    "a list of somebody's own": ({"x-enumNames": [TAGGED, 1]}, {"x-enumNames": [CLEAN, 1]}),
-    "a map of somebody's own": ({"x-doc": {"text": TAGGED}}, {"x-doc": {"text": CLEAN}}),
-    "an item": ({"items": {"description": TAGGED}}, {"items": {"description": CLEAN}}),
-    "a property": ({"properties": {"a": {"title": TAGGED}}}, {"properties": {"a": {"title": CLEAN}}}),
-    "a property called title": (
-        {"properties": {"title": {"description": TAGGED}}},
-        {"properties": {"title": {"description": CLEAN}}},
-    ),
-    "an alternative": ({"anyOf": [{"description": TAGGED}]}, {"anyOf": [{"description": CLEAN}]}),
-    "a definition": ({"$defs": {"enum": {"title": TAGGED}}}, {"$defs": {"enum": {"title": CLEAN}}}),
-}
+def filled(schema: Any, text: str) -> Any:
+    """Return the schema with the text wherever it has <text>."""
+    return json.loads(json.dumps(schema).replace("<text>", json.dumps(text)[1:-1]))
 
 
-@each(("schema", "shown"), PLACES)
-def test_a_text_is_cleaned_wherever_it_stands_in_a_schema(schema: Any, shown: Any) -> None:
-    assert clean_schema_texts(schema) == shown
+@each_row
+def test_a_text_is_cleaned_wherever_it_stands_in_a_schema(schema: Any) -> None:
+    assert clean_schema_texts(filled(schema, TAGGED)) == filled(schema, CLEAN)
 
 
-VALUES = {
-    "labels of an enum": {"enum": [TAGGED, "e\u0301"]},
-    "a constant": {"const": TAGGED},
-    "a default": {"default": {"description": TAGGED}},
-    "examples": {"examples": [TAGGED]},
-    "a pattern": {"pattern": "^\u200b$"},
-    "names of properties": {
-        "properties": {"a\u200b": {}},
-        "required": ["a\u200b"],
-        "dependentRequired": {"a\u200b": []},
-    },
-    "a reference": {"$ref": "#/$defs/\u200b", "$defs": {"\u200b": True}},
-    "numbers and booleans": {"minimum": 1, "uniqueItems": True, "additionalProperties": False, "x": None},
-}
-
-
-@each("schema", VALUES)
+@each_row
 def test_what_a_value_has_to_equal_stays(schema: Any) -> None:
-    assert clean_schema_texts(schema) == schema
+    tagged = filled(schema, TAGGED)
+    assert clean_schema_texts(tagged) == tagged
 
 
 def test_the_order_of_members_stays() -> None:
