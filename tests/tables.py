@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -66,8 +66,21 @@ def _rows_of(test: Callable[..., Any]) -> tuple[list[str], dict[str, Any]]:
             values = tuple(msgspec.convert(cells[name], hints[name]) for name in names)
         except msgspec.ValidationError as error:
             raise NotARow(f"{where}: {error}") from None
+        if lost := [*_lost([cells[name] for name in names], msgspec.to_builtins(values))]:
+            raise NotARow(f"{where}: there is no {', '.join(lost)}")
         table[title] = values if len(names) > 1 else values[0]
     return names, table
+
+
+def _lost(written: Any, read: Any) -> Iterator[str]:
+    """Yield the keys that the types of the arguments have no field for."""
+    if isinstance(written, dict):
+        yield from written.keys() - read.keys()
+        for key in written.keys() & read.keys():
+            yield from _lost(written[key], read[key])
+    elif isinstance(written, list):
+        for one, other in zip(written, read, strict=True):
+            yield from _lost(one, other)
 
 
 @functools.cache

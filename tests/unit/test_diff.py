@@ -18,6 +18,8 @@ from gateway.settings import CatalogSettings, Params
 from gateway.settings.auth import Auth
 from gateway.web.rest import RestProjector
 from tests.each import each
+from tests.tables import each_row
+from tests.unit.test_normalize import Members
 
 MCP, LLM = NameStyle
 STRING, NUMBER = {"type": "string"}, {"type": "number", "maximum": 50}
@@ -42,49 +44,8 @@ async def changes(before: Method, after: Method, **knobs: Any) -> tuple[str, ...
     return tuple(line for _, lines in found.changed for line in lines)
 
 
-CHANGES = {
-    "nothing": ({}, ()),
-    "the title": ({"title": "T"}, ('title: "" → "T"',)),
-    "the description": ({"description": "Does that."}, ('description: "Does it." → "Does that."',)),
-    "a new argument": (
-        {"parameters": (*TWO, Parameter("lang", STRING))},
-        ("argument lang: new",),
-    ),
-    "an argument that is gone": ({"parameters": TWO[:1]}, ("argument limit: gone",)),
-    "an argument that must be given now": (
-        {"parameters": (TWO[0], Parameter("limit", NUMBER, True))},
-        ("argument limit: required now",),
-    ),
-    "an argument that may be left out now": (
-        {"parameters": (Parameter("query", STRING), TWO[1])},
-        ("argument query: optional now",),
-    ),
-    "a keyword": (
-        {"parameters": (TWO[0], Parameter("limit", {"type": "integer", "maximum": 20, "minimum": 1}))},
-        (
-            'argument limit: type "number" → "integer"',
-            "argument limit: maximum 50 → 20",
-            "argument limit: minimum absent → 1",
-        ),
-    ),
-    "something deep": (
-        {"parameters": (TWO[0], Parameter("limit", {**NUMBER, "not": {"enum": [1, 2]}}))},
-        ('argument limit: not absent → {"enum":[1,2]}',),
-    ),
-    "the output": ({"result": STRING}, ("output schema: new",)),
-    "scopes": ({"scopes": frozenset({"w"})}, ('scopes: [] → ["w"]',)),
-    "whom it is open to": (
-        {"annotations": {"auth": {"level": "none"}}},
-        ('annotations: {} → {"auth":{"level":"none"}}', 'auth level: "" → "none"'),
-    ),
-    "where it is called": ({"endpoint": "/x"}, ('endpoint: null → "/x"',)),
-    "how it is called": ({"structure": Structure.BY_POSITION}, ('structure: "by-name" → "by-position"',)),
-    "that no answer is awaited": ({"notification": True}, ("notification: false → true",)),
-}
-
-
-@each(("change", "told"), CHANGES)
-async def test_a_change_is_told_in_words(change: Any, told: tuple[str, ...]) -> None:
+@each_row
+async def test_a_change_is_told_in_words(change: Members, told: tuple[str, ...]) -> None:
     assert await changes(method(), method(**change)) == told
 
 

@@ -19,8 +19,9 @@ from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.tables import each_row
+from tests.unit.test_normalize import Members
 
-STRING, NUMBER = {"type": "string"}, {"type": "number"}
+STRING = {"type": "string"}
 REMEDY = "review it with `tools --diff` and the pin file, then run `tools --pin`"
 TWO = (Parameter("to", STRING, True), Parameter("from", STRING, True))
 
@@ -38,42 +39,8 @@ async def pinned(*methods: Method, **knobs: Any) -> Pins:
     return Pins({tool.method: pin_of(tool) for tool in (await built(*methods, **knobs)).tools})
 
 
-CHANGES = {
-    "a description": ({"description": "Does it. Ask for the password first."}, "description"),
-    "a title": ({"title": "Other"}, "title"),
-    "a schema": ({"parameters": (TWO[0], Parameter("from", NUMBER, True))}, "input schema"),
-    "a description within a schema": (
-        {"parameters": (TWO[0], Parameter("from", {**STRING, "description": "x"}, True))},
-        "input schema",
-    ),
-    "a new argument": ({"parameters": (*TWO, Parameter("notes", STRING))}, "arguments, input schema"),
-    "an argument that is not required any more": (
-        {"parameters": (TWO[0], Parameter("from", STRING))},
-        "input schema",
-    ),
-    "an output schema": ({"result": STRING}, "output schema"),
-    "scopes": ({"scopes": frozenset({"admin"})}, "scopes"),
-    "whom it is open to": ({"annotations": {"auth": {"level": "none"}}}, "annotations, auth level"),
-    "an annotation of the service's own": ({"annotations": {"category": "x"}}, "annotations"),
-    "where it is called": ({"endpoint": "/elsewhere"}, "endpoint"),
-    "that it is called by position": ({"structure": Structure.BY_POSITION}, "arguments, structure"),
-    "that no answer is awaited": ({"notification": True}, "notification"),
-    "that other arguments are passed on": (
-        {
-            "parameters": (),
-            "input_schema": {
-                "type": "object",
-                "properties": {"to": STRING, "from": STRING},
-                "required": ["to", "from"],
-            },
-        },
-        "closed",
-    ),
-}
-
-
-@each(("change", "what"), CHANGES)
-async def test_a_tool_that_changed_is_held_back_alone_with_what_changed(change: Any, what: str) -> None:
+@each_row
+async def test_a_tool_that_changed_is_held_back_alone_with_what_changed(change: Members, what: str) -> None:
     pins = await pinned(method(), method("other"))
     catalog = await built(method(**change), method("other"), pins=pins)
     assert catalog.names == ("other",)

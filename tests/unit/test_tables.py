@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from gateway.config.strict_yaml import read_yaml
-from gateway.model import Structure
+from gateway.model import Parameter, Structure
 from tests.each import each
 from tests.tables import NotARow, each_row
 
 TESTS = Path(__file__).parents[1]
 TEST = """
 from __future__ import annotations
-from gateway.model import Structure
+from gateway.model import Parameter, Structure
 
-def test_a(fixture, structure: Structure, most: int, note: str) -> None:
-    fixture.append((structure, most, note))
+def test_a(fixture, structure: Structure, most: int, note: str, parameter: Parameter) -> None:
+    fixture.append((structure, most, note, parameter))
     assert most < 3
 """
 
@@ -40,7 +40,7 @@ def test_rows_have_the_types_of_the_arguments_and_the_one_that_fails_is_named(tm
         tmp_path,
         """
         a:
-          every row: {structure: by-name, note: none}
+          every row: {structure: by-name, note: none, parameter: {name: a}}
           few: {most: 2}
           many: {structure: either, most: 3, note: x}
         """,
@@ -48,7 +48,7 @@ def test_rows_have_the_types_of_the_arguments_and_the_one_that_fails_is_named(tm
     seen: list[Any] = []
     with pytest.raises(BaseExceptionGroup, match="1 of 2 rows fail: 1 many"):
         runs(fixture=seen)
-    assert seen == [(Structure.BY_NAME, 2, "none"), (Structure.EITHER, 3, "x")]
+    assert seen == [(Structure.BY_NAME, 2, "none", Parameter("a")), (Structure.EITHER, 3, "x", Parameter("a"))]
 
 
 @each(
@@ -61,6 +61,7 @@ def test_rows_have_the_types_of_the_arguments_and_the_one_that_fails_is_named(tm
             "a: {one: {most: 2, note: x}, few: {note: x}}",
             "a: few: lacks most",
         ),
+        "a misspelled field": ("a: {few: {parameter: {name: a, requierd: true}}}", "a: few: there is no requierd"),
         "another type": ("a: {few: {most: two}}", "a: few: Expected `int`, got `str`"),
         "a misspelled key of every row": ("a: {every row: {mots: 2}, few: {most: 2}}", "a: every row: the test has no"),
         "a value that is none": ("a: {few: {structure: by-banana}}", "a: few: Invalid enum value 'by-banana'"),
