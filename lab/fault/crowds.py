@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from lab.fault.flood import UNDER_WAY
 from lab.fault.rounds import measured
 from lab.fault.stage import Stage, stage
 from lab.fault.table import Line, Row
 from tests.fault.behaviours import Hang
-from tests.fault.flood import UNDER_WAY
 from tests.fault.ledger import Noted, Work
 from tests.fault.load import Callers
 from tests.program import Program
@@ -54,7 +54,7 @@ async def hanging(it: Stage) -> AsyncIterator[None]:
 @asynccontextmanager
 async def flooding(it: Stage) -> AsyncIterator[None]:
     """One caller with hundreds of calls at a time, who asks again when one is refused."""
-    async with Program(str(it.port), module="tests.fault.flood") as flood:
+    async with Program(str(it.port), module="lab.fault.flood") as flood:
         await flood.said(UNDER_WAY)
         yield
 

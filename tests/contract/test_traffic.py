@@ -1,4 +1,4 @@
-"""Minutes of calls to several replicas: who is within the limit is not refused. All loads are in long_traffic.py."""
+"""Minutes of calls to several replicas: who is within the limit is not refused. lab/fault/long_traffic.py has all loads."""
 
 from __future__ import annotations
 

@@ -5,12 +5,20 @@ The clock is virtual, Redis and the scripts are real. Refusals cost a command ea
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.contract.traffic import traffic
 from tests.redis_server import RedisServer
 
 MINUTES = 10
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 4, 8])

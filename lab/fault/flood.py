@@ -1,4 +1,4 @@
-"""One caller that floods: ``python -m tests.fault.flood PORT``. A process of its own, which gives way to others on
+"""One caller that floods: ``python -m lab.fault.flood PORT``. A process of its own, which gives way to others on
 its core, so that it is the gateway that is flooded and not those who measure."""
 
 from __future__ import annotations
