@@ -26,6 +26,7 @@ from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, ECHO
 from tests.protocol.official import MODERN
+from tests.tables import each_row
 
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
 USER, MAIL, GROUPS, TENANT = "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Groups", "X-Tenant"
@@ -184,22 +185,9 @@ def test_any_value_becomes_printable_and_no_two_the_same(value: Any) -> None:
 
 KEYS: Final = ("backend.url=http://127.0.0.1:8000/jsonrpc", "auth.issuers=[{issuer: 'https://login.example.com'}]",
                "server.public_url=https://gw.example.com")  # fmt: skip
-AUDIENCE: Final = "backend.credentials.backend_audience=https://gw.example.com/mcp"
 
 
-@each("knobs, fault", [
-    ((AUDIENCE, f"backend.caller_headers={TOLD}"), "backend.caller_headers: with same_resource the caller's token"),
-    ((AUDIENCE, "backend.headers={X-Tenant: crm}"), "backend.headers: with same_resource the caller's token"),
-    ((NONE, "backend.caller_headers={Authorization: '{sub}'}"), "is a credential: set it under backend.credentials"),
-    ((NONE, "backend.headers={Cookie: a=b}"), "is a credential: set it under backend.credentials"),
-    ((NONE, "backend.caller_headers={Host: '{sub}'}"), "is set by the gateway itself"),
-    ((NONE, "backend.headers={TE: trailers}"), "is set by the gateway itself"),
-    ((NONE, "backend.caller_headers={X-User: ann}"), "names nothing of the caller"),
-    ((NONE, "backend.caller_headers={X-User: '{sub} {email}'}"), "has a name in braces that is not"),
-    ((NONE, 'backend.caller_headers={X-User: "{sub}\\nX: y"}'), "must be printable ASCII"),
-    ((NONE, "backend.headers={X-User: a}", "backend.caller_headers={x_user: '{sub}'}"), "x_user is there twice"),
-    (("auth.mode=off", "backend.caller_headers={X-User: {value: '{sub}', required: true}}"), "refuses every call"),
-])  # fmt: skip
+@each_row
 def test_headers_that_would_say_something_else_are_faults(knobs: tuple[str, ...], fault: str) -> None:
     with pytest.raises(ConfigError) as raised:
         load_settings(None, [*KEYS, *knobs], {})

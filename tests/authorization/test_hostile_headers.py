@@ -14,6 +14,7 @@ from tests.fault.behaviours import error
 from tests.fault.scripted import ScriptedBackend
 from tests.program import serving
 from tests.protocol.talk import exchange, meta, modern_headers, modern_request, status_of
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -99,10 +100,7 @@ async def test_a_preflight_takes_no_token_and_does_not_reach_the_service() -> No
 
 
 @pytest.mark.own_server("aiohttp reads the target of CONNECT by its own rules")
-@each(
-    ("target", "status"),
-    [("CONNECT 127.0.0.1:{port}", 404), ("CONNECT /mcp", 405), ("TRACE /mcp", 405), ("OPTIONS *", 404)],
-)
+@each_row
 async def test_a_verb_that_would_make_a_tunnel_or_an_echo_is_refused(target: str, status: int) -> None:
     """H18, RFC 9110 §9.3.6 and §9.3.8: nothing is connected to, and no header comes back."""
     async with stand() as it:

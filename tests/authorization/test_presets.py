@@ -28,6 +28,7 @@ from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.keys import Key, ec_key, octets, rsa_key
 from tests.authorization.pages import ISSUERS, Shape, page
 from tests.each import each
+from tests.tables import each_row
 
 OPAQUE: Final = "opaque-token"
 ELSEWHERE: Final = "https://other.example.com/mcp"
@@ -247,15 +248,7 @@ async def test_every_asymmetric_algorithm_counts_where_the_issuer_has_a_key_for_
         assert (await it.check(replace(shape, header={**shape.header, "alg": alg}))).principal.subject
 
 
-@each(
-    ("preset", "audiences", "prefix"),
-    [
-        ("entra", ("6e74172b",), "api://6e74172b/"),
-        ("entra", ("api://6e74172b",), "api://6e74172b/"),
-        ("entra", ("6e74172b", "https://orders.example.com"), "https://orders.example.com/"),
-        ("auth0", ("https://orders.example.com",), ""),
-    ],
-)
+@each_row
 def test_what_clients_put_before_a_scope_follows_from_the_preset(
     preset: Any, audiences: tuple[str, ...], prefix: str
 ) -> None:

@@ -27,6 +27,7 @@ from tests.fault.behaviours import result
 from tests.fault.methods import ADD, ECHO, FAIL, VOID
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.talk import JSON, modern_headers, modern_request
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -128,18 +129,7 @@ async def test_the_configuration_says_a_tools_scopes_in_place_of_the_backend(sur
         assert (await it.of("ann").call(surface, "echo", {"value": 1})).status == 200
 
 
-AUTH: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "scopes alone": ({"scopes": ["write"]}, "write"),
-    "required": ({"level": "required", "scopes": ["write"]}, "write"),
-    "required, no scopes": ({"level": "required"}, ""),
-    "none": ({"level": "none", "scopes": ["write"]}, ""),
-    "optional": ({"level": "optional", "scopes": ["write"]}, ""),
-    "a level that does not exist": ({"level": "never", "scopes": ["write"]}, "write"),
-    "scopes that are no list": ({"scopes": "write"}, ""),
-}
-
-
-@each(("auth", "needed"), AUTH)
+@each_row
 async def test_the_backends_annotations_say_what_a_tool_takes(auth: dict[str, Any], needed: str) -> None:
     async with stand("backend.listing.dialect=jsonrpc_mcp") as it:
         it.offers({"name": "add", "annotations": {"auth": auth}})

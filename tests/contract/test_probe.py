@@ -20,9 +20,9 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import DIALECTS, PATIENCE, ListingReader, probe_dialects
 from gateway.model import Caller, Listing
 from gateway.settings.backend import Backend, ListingSettings
-from tests.each import each
 from tests.fault.behaviours import InTurn, Raw, error
 from tests.fault.scripted import ScriptedBackend
+from tests.tables import each_row
 
 ALL: Final = [
     "GET /api/mcp/tools/list",
@@ -165,29 +165,7 @@ async def test_a_service_without_a_listing_is_asked_everything_once_in_order_and
     assert all(body.keys() == {"jsonrpc", "id", "method"} for body in service.bodies)
 
 
-@each(
-    ("answers", "dialect"),
-    [
-        ({"GET /api/mcp/tools/list": {"tools": [{"name": "found", "inputSchema": {}}]}}, "jsonrpc_mcp"),
-        ({"GET /api/jsonrpc/methods": {"data": [{"type": "JsonRpcMethod", "id": "found"}]}}, "drupal"),
-        ({"rpc.discover": OPENRPC}, "openrpc"),
-        ({"GET /.well-known/openrpc.json": OPENRPC}, "openrpc"),
-        ({"GET /api/jsonrpc": OPENRPC}, "openrpc"),
-        ({"GET /api/jsonrpc": {"SMDVersion": "2.0", "services": {"found": {}}}}, "smd"),
-        ({"rpc.describe": {"methods": {"found": {"type": "method", "params": []}}}}, "describe"),
-        ({"system.describe": {"sdversion": "1.0", "procs": [{"name": "found"}]}}, "describe"),
-        ({"GET /api/jsonrpc/methods": NAMES}, "plain"),
-        ({"system.listMethods": ["found"]}, "introspection"),
-        ({"GET /api/jsonrpc": {"methods": {"found": {}}, "types": {}}}, "kodi"),
-        ({"JSONRPC.Introspect": {"methods": {"found": {}}, "types": {}}}, "kodi"),
-        ({"core.describe": {"found": {"params": []}}}, "mopidy"),
-        ({"help": "== All ==\nfound"}, "help"),
-        ({"help": ["found"]}, "plain"),
-        ({"rpc_methods": {"methods": ["found"], "version": 1}}, "plain"),
-        ({"rpc.methods": {"commands": [{"command": "found it"}]}}, "plain"),
-        ({"methods": {"functions": {"found": {}}}}, "plain"),
-    ],
-)
+@each_row
 async def test_what_a_service_answers_tells_its_dialect(
     transport: Timed, answers: dict[str, Any], dialect: str, serve: Serve
 ) -> None:

@@ -11,6 +11,7 @@ from tests.authorization.stand import MODERN, Answer
 from tests.each import each
 from tests.fault.ledger import Ledger, Told, proof_of, read
 from tests.fault.load import Sample, Samples
+from tests.tables import each_row
 
 
 def ledger(told: Told, runs: int) -> Ledger:
@@ -20,23 +21,7 @@ def ledger(told: Told, runs: int) -> Ledger:
     return found
 
 
-@each(
-    ("told", "runs", "wrong", "twice", "lost"),
-    [
-        ("right", 1, 0, 0, 0),
-        ("right", 0, 1, 0, 0),
-        ("right", 2, 0, 1, 0),
-        ("unsent", 0, 0, 0, 0),
-        ("unsent", 1, 1, 0, 0),
-        ("denied", 0, 0, 0, 0),
-        ("denied", 1, 1, 0, 0),
-        ("failed", 0, 0, 0, 0),
-        ("failed", 1, 0, 0, 0),
-        ("failed", 2, 0, 1, 0),
-        ("wrong", 1, 1, 0, 0),
-        ("lost", 1, 0, 0, 1),
-    ],
-)
+@each_row
 def test_what_callers_are_told_is_held_against_what_the_service_ran(
     told: Told, runs: int, wrong: int, twice: int, lost: int
 ) -> None:

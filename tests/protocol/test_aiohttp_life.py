@@ -20,7 +20,6 @@ from gateway.aiohttp_app import GATEWAY, aiohttp_app
 from gateway.config.source import ConfigError, load_settings
 from gateway.discovery.refreshing import LARGE
 from gateway.process.server import Server
-from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ECHO, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -28,6 +27,7 @@ from tests.protocol.conftest import settings
 from tests.protocol.embedding import Open, served, within
 from tests.protocol.sites import PUBLIC, TOKENS
 from tests.protocol.talk import Client, modern_headers, modern_request
+from tests.tables import each_row
 from tests.waiting import PATIENCE
 
 CALL: Final = {"name": "add", "arguments": {"a": 2, "b": 3}}
@@ -102,20 +102,7 @@ async def test_several_services_have_paths_of_their_own(aiohttp_client: Open, ba
             assert tool in [one["name"] for one in (await client.get("/mcp/tools/list")).json["tools"]]
 
 
-@each(
-    ("knobs", "prefix", "fault"),
-    [
-        ((), "/gw", "server.public_url: must end in /gw, where the application is mounted: set it to https://gw.ex"),
-        (("server.public_url=https://a.example",), "/gw", "set it to https://a.example/gw"),
-        ((GW,), "gw", f"set it to {PUBLIC}/gw/gw"),
-        (
-            ("server.workers=2", "store.url=redis://localhost", "server.secret_file=/dev/null"),
-            "",
-            "server.workers: must be 1 within aiohttp",
-        ),
-        (("auth.mode=jwt", *TOKENS[1:], "server.port=8080"), "", "server.public_url: is required"),
-    ],
-)
+@each_row
 async def test_settings_that_do_not_fit_are_named(knobs: tuple[str, ...], prefix: str, fault: str) -> None:
     with pytest.raises(ConfigError) as refused:
         aiohttp_app(settings("http://127.0.0.1:1/jsonrpc", *knobs), prefix)

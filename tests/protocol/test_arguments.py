@@ -15,6 +15,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import JSON, LEGACY, MODERN, Client, meta, modern_headers, modern_request
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -34,17 +35,7 @@ def methods() -> Sequence[Rpc]:
 
 
 @each("era", ERAS)
-@each(
-    "arguments",
-    {
-        "wrong type": {"a": "two", "b": 3},
-        "one missing": {"a": 2},
-        "all missing": {},
-        "one too many": {"a": 2, "b": 3, "c": 4},
-        "true is no number": {"a": True, "b": 3},
-        "null": {"a": None, "b": 3},
-    },
-)
+@each_row
 async def test_arguments_that_break_the_schema_do_not_reach_the_backend(
     client: Client, backend: ScriptedBackend, era: str, arguments: dict[str, Any]
 ) -> None:

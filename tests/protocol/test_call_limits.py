@@ -25,6 +25,7 @@ from tests.protocol.talk import (
     modern_request,
     request,
 )
+from tests.tables import each_row
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -63,14 +64,7 @@ async def test_on_mcp_a_call_too_many_is_a_result_that_tells_the_model_to_wait(
     assert backend.calls("add") == BURST
 
 
-@each(
-    ("path", "body"),
-    [
-        ("/mcp/tools/invoke", CALL),
-        ("/mcp/tools/add", request("add", ADD)),
-        ("/jsonrpc", request("add", ADD)),
-    ],
-)
+@each_row
 async def test_elsewhere_it_is_429(connect: Connect, backend: ScriptedBackend, path: str, body: Any) -> None:
     client = await connect(DAILY)
     await use_up(client)

@@ -16,6 +16,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.pace import quickly
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import CAPABILITIES, LEGACY, Answer, Client, request
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -93,7 +94,7 @@ async def test_anything_but_accept_is_a_no_and_the_backend_is_left_alone(
     assert backend.requests == []
 
 
-@each("answers", [{}, {"confirm": {}}, {"confirm": {"content": {}}}, {"other": {"action": "accept"}}])
+@each_row
 async def test_a_missing_answer_asks_again(client: Client, backend: ScriptedBackend, answers: Any) -> None:
     """basic/patterns/mrtr: a server SHOULD ask again; the old state is still good for an answer."""
     backend.requests.clear()

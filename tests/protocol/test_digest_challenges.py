@@ -14,6 +14,7 @@ from tests.fault.behaviours import Body, Exchange, Honest
 from tests.fault.scripted import ScriptedBackend
 from tests.fault.wire import Request
 from tests.front import front
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -61,23 +62,7 @@ class Challenging:
         await Body(b"who?", status=401, content_type="text/plain", headers=challenges).play(exchange)
 
 
-CHALLENGES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "alone": ((MD5,), "n-md5"),
-    "behind Basic in one header": ((f'Basic realm="a, b", {MD5}',), "n-md5"),
-    "behind Basic in a header of its own": (('Basic realm="x"', MD5), "n-md5"),
-    "before Basic": ((f'{MD5}, Basic realm="x"',), "n-md5"),
-    "behind Negotiate": (("Negotiate", f"NTLM, {MD5}"), "n-md5"),
-    "behind a token": ((f"Negotiate dG9rZW4=, {MD5}",), "n-md5"),
-    "the first of two that it can answer": ((SHA, MD5), "n-sha"),
-    "behind one that it cannot answer": ((NEWER, MD5), "n-md5"),
-    "three in one header": ((f"{NEWER}, {SHA}, {MD5}",), "n-sha"),
-    "other capitals": (('digest REALM="r",Nonce="n-md5",QOP=auth',), "n-md5"),
-    "without qop": (('Digest realm="r", nonce="n-md5"',), "n-md5"),
-    "auth-int alone": (('Digest realm="r", nonce="n-md5", qop="auth-int"',), "n-md5"),
-}
-
-
-@each(("headers", "nonce"), CHALLENGES)
+@each_row
 async def test_a_challenge_is_answered_wherever_it_stands(headers: tuple[str, ...], nonce: str) -> None:
     service: Any = Challenging(headers)
     async with ScriptedBackend() as backend:

@@ -16,9 +16,10 @@ from structlog.testing import capture_logs
 from tests.each import each
 from tests.fault.methods import ADD, Rpc
 from tests.fault.scripted import ScriptedBackend
-from tests.protocol.asking import ACCEPT, CAN_ASK, question_on, respond, result_of, session_of, text_of
+from tests.protocol.asking import ACCEPT, question_on, respond, result_of, session_of, text_of
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import LEGACY, Client, legacy_headers, request
+from tests.tables import each_row
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -146,10 +147,7 @@ async def test_a_person_is_asked_again_for_the_next_call(client: Client) -> None
 # --- who can be asked -------------------------------------------------------------------------------------------
 
 
-@each(
-    ("version", "capabilities"),
-    ((LATEST, {}), (LATEST, {"elicitation": True}), ("2025-03-26", CAN_ASK), ("2024-11-05", CAN_ASK)),
-)
+@each_row
 async def test_a_client_that_does_not_declare_it_is_told_what_it_lacks(
     client: Client, backend: ScriptedBackend, version: str, capabilities: Any
 ) -> None:
@@ -175,14 +173,7 @@ async def test_a_tool_that_asks_nothing_is_answered_without_a_stream(client: Cli
     assert (await client.mcp(request("tools/call", {"name": "plain", "arguments": {}}), headers)).result
 
 
-@each(
-    ("answer", "outcome"),
-    (
-        ({"result": ACCEPT}, "ok"),
-        ({"result": {"action": "decline"}}, "execution_error"),
-        ({"error": {"code": -1, "message": "no"}}, "input_required"),
-    ),
-)
+@each_row
 async def test_the_log_says_what_came_of_a_call_whose_client_was_asked(
     client: Client, answer: dict[str, Any], outcome: str
 ) -> None:

@@ -20,6 +20,7 @@ from tests.fault.methods import ADD, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import JSON, LEGACY, MODERN, Answer, Client, modern_headers, modern_request
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -102,31 +103,7 @@ async def test_what_the_official_client_sends_is_accepted(
     assert not [name for name in backend.requests[-1].headers if name.lower().startswith("mcp-")]
 
 
-@each(
-    ("mirrored", "options"),
-    {
-        "missing": ({}, {}),
-        "another value": ({"Mcp-Param-Region": "us"}, {}),
-        "another case": ({"Mcp-Param-Region": "EU"}, {}),
-        "empty": ({"Mcp-Param-Region": ""}, {}),
-        "twice": ([("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "eu")], {}),
-        "twice and unequal": ([("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "us")], {}),
-        "not ASCII": ({"Mcp-Param-Region": "e\u00fc"}, {}),
-        "base64 without padding": ({"Mcp-Param-Region": "=?base64?ZXU?="}, {}),
-        "base64 with too much padding": ({"Mcp-Param-Region": "=?base64?ZXU==?="}, {}),
-        "base64 with a space": ({"Mcp-Param-Region": "=?base64?Z XU=?="}, {}),
-        "base64 with stray bits": ({"Mcp-Param-Region": "=?base64?ZXV=?="}, {}),
-        "base64 of no UTF-8": ({"Mcp-Param-Region": "=?base64?/w==?="}, {}),
-        "another marker": ({"Mcp-Param-Region": "=?BASE64?ZXU=?="}, {}),
-        "integer missing": ({"Mcp-Param-Region": "eu"}, {"count": 42}),
-        "argument absent": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {}),
-        "argument absent and header empty": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": ""}, {}),
-        "nested absent": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {"place": {}}),
-        "no way to it": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {"place": "b"}),
-        "argument null": ({"Mcp-Param-Region": "eu", "Mcp-Param-Count": "1"}, {"count": None}),
-        "nested other": ({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "c"}, {"place": {"zone": "b"}}),
-    },
-)
+@each_row
 async def test_a_header_that_disagrees_is_refused(
     client: Client, backend: ScriptedBackend, mirrored: Any, options: dict[str, Any]
 ) -> None:
@@ -137,11 +114,8 @@ async def test_a_header_that_disagrees_is_refused(
     assert backend.requests == []
 
 
-@each(
-    ("text", "value"),
-    [("42", 42), ("42.0", 42), ("42", 42.0), ("4.2e1", 42), ("-7", -7), ("-7.0", -7), ("0", 0), ("-0", 0), ("042", 42)],
-)
-async def test_integers_are_compared_as_numbers(client: Client, text: str, value: float) -> None:
+@each_row
+async def test_integers_are_compared_as_numbers(client: Client, text: str, value: int | float) -> None:
     """SHOULD: not every language writes a whole number the same way."""
     assert ran(await place(client, {"Mcp-Param-Region": "eu", "Mcp-Param-Count": text}, count=value))[1] == {
         "count": value
@@ -169,11 +143,7 @@ async def test_integers_beyond_doubles_are_compared_exactly(client: Client) -> N
     assert (await place(client, region | {"Mcp-Param-Count": str(beyond - 1)}, count=beyond)).fault == (400, -32020)
 
 
-@each(
-    ("text", "value", "agrees"),
-    [("true", True, True), ("false", False, True), ("True", True, False), ("1", True, False), ("false", True, False),
-     ("0", False, False), ("", False, False)],
-)  # fmt: skip
+@each_row
 async def test_booleans_are_true_and_false(client: Client, text: str, value: bool, agrees: bool) -> None:
     answer = await place(client, {"Mcp-Param-Region": "eu", "Mcp-Param-dry-run": text}, dry=value)
     assert (answer.json.get("error", {}).get("code") is None) == agrees
@@ -230,37 +200,6 @@ async def test_rest_needs_no_such_header(client: Client) -> None:
 
 
 X = {"type": "string", "x-mcp-header": "X"}
-BAD: list[Any] = [
-    pytest.param({"type": "number", "x-mcp-header": "X"}, id="number"),
-    pytest.param({"type": "object", "x-mcp-header": "X"}, id="object"),
-    pytest.param({"type": ["string", "null"], "x-mcp-header": "X"}, id="several types"),
-    pytest.param({"x-mcp-header": "X"}, id="no type"),
-    pytest.param({"type": "string", "x-mcp-header": ""}, id="empty token"),
-    pytest.param({"type": "string", "x-mcp-header": "A B"}, id="space"),
-    pytest.param({"type": "string", "x-mcp-header": "A\r\nX-Injected: 1"}, id="CRLF"),
-    pytest.param({"type": "string", "x-mcp-header": "A\n"}, id="line end"),
-    pytest.param({"type": "string", "x-mcp-header": "Größe"}, id="not ASCII"),
-    pytest.param({"type": "string", "x-mcp-header": "A:B"}, id="colon"),
-    pytest.param({"type": "string", "x-mcp-header": 5}, id="token a number"),
-    pytest.param({"type": "string", "x-mcp-header": True}, id="token a boolean"),
-    pytest.param({"type": "string", "x-mcp-header": None}, id="token null"),
-    pytest.param({"type": "string", "x-mcp-header": ["X"]}, id="token a list"),
-    pytest.param({"type": "string", "x-mcp-header": {"x-mcp-header": "X"}}, id="token an object"),
-    pytest.param({"type": "array", "items": X}, id="items"),
-    pytest.param({"type": "array", "prefixItems": [X]}, id="prefixItems"),
-    pytest.param({"type": "array", "items": {"type": "object", "properties": {"a": X}}}, id="properties of items"),
-    *(pytest.param({key: [X, {"type": "integer"}]}, id=key) for key in ("anyOf", "oneOf", "allOf")),
-    *(pytest.param({key: X}, id=key) for key in ("not", "if", "then", "else", "additionalProperties", "propertyNames")),
-    pytest.param({"type": "object", "patternProperties": {"^a": X}}, id="patternProperties"),
-    pytest.param({"type": "object", "patternProperties": {"default": X}}, id="patternProperties named so"),
-    pytest.param({"type": "object", "dependentSchemas": {"a": {"properties": {"b": X}}}}, id="dependentSchemas"),
-    pytest.param({"$ref": "#/components/schemas/Plain"}, id="by reference"),
-    pytest.param({"$ref": "#/components/schemas/default"}, id="by a reference named as a keyword"),
-    pytest.param({"$ref": "#/components/schemas/properties"}, id="by another reference named as a keyword"),
-    pytest.param({"$ref": "#/components/schemas/x-mcp-header"}, id="by a reference named as the keyword itself"),
-    pytest.param({"$ref": "#/components/schemas/Nested"}, id="nested by reference"),
-    pytest.param({"$defs": {"here": X}, "$ref": "#/$defs/here"}, id="by reference within"),
-]
 
 
 def mentions(value: Any) -> bool:
@@ -277,7 +216,7 @@ def listing(schema: object) -> dict[str, Any]:
     return document
 
 
-@each("schema", BAD)
+@each_row
 async def test_a_bad_annotation_is_taken_out_and_the_tool_stays(
     connect: Connect, backend: ScriptedBackend, schema: Any
 ) -> None:

@@ -16,6 +16,7 @@ from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import Answer, Client, request
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -65,15 +66,7 @@ async def test_an_id_beyond_all_bounds_is_refused(
     assert backend.requests == []
 
 
-@each(
-    ("route", "id", "kinds"),
-    [
-        ("/jsonrpc", "true", "a string or a number"),
-        ("/mcp/tools/add", "[1]", "a string or a number"),
-        ("/mcp", "1.5", "a string or an integer"),
-        ("/mcp", "null", "a string or an integer"),
-    ],
-)
+@each_row
 async def test_what_is_no_id_is_told_what_an_id_is_there(client: Client, route: str, id: str, kinds: str) -> None:
     answer = await client.post(route, with_id(id))
     assert answer.fault == (400, -32600)

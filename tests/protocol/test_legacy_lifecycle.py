@@ -9,6 +9,7 @@ import pytest
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, request
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -65,17 +66,7 @@ async def test_ping_is_answered_with_an_empty_result(client: Client, version: st
 
 
 @each("version", [*LEGACY, None])
-@each(
-    "message",
-    {
-        "initialized": INITIALIZED,
-        "cancelled": {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}},
-        "unknown": {"jsonrpc": "2.0", "method": "notifications/of-the-future"},
-        "tools/call": {"jsonrpc": "2.0", "method": "tools/call", "params": ADD},
-        "response": {"jsonrpc": "2.0", "id": 7, "result": {}},
-        "error response": {"jsonrpc": "2.0", "id": 7, "error": {"code": -1, "message": "no"}},
-    },
-)
+@each_row
 async def test_notifications_and_responses_are_accepted_and_execute_nothing(
     client: Client, backend: ScriptedBackend, version: str | None, message: dict[str, Any]
 ) -> None:
@@ -95,18 +86,7 @@ async def test_an_unknown_method_is_an_error_on_200(client: Client, version: str
 
 
 @each("version", [*LEGACY, None])
-@each(
-    ("method", "params"),
-    [
-        ("tools/call", {"name": "nope"}),
-        ("tools/call", {}),
-        ("tools/call", {"name": 5}),
-        ("tools/call", ["add", {}]),
-        ("tools/call", {"name": "add", "arguments": [2, 3]}),
-        ("tools/list", {"cursor": "forged"}),
-        ("tools/list", {"cursor": 5}),
-    ],
-)
+@each_row
 async def test_invalid_params_are_an_error_on_200(
     client: Client, backend: ScriptedBackend, version: str | None, method: str, params: Any
 ) -> None:

@@ -13,6 +13,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS, NAMES
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import LEGACY, Client
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -110,17 +111,7 @@ async def test_titles_annotations_and_meta_are_shown_where_the_revision_knows_th
 
 
 @each("version", [*LEGACY, None])
-@each(
-    ("name", "arguments", "value", "structured"),
-    {
-        "object": ("add", {"a": 2, "b": 3}, {"sum": 5}, {"sum": 5}),
-        "array with a schema": ("numbers", {}, [1, 2, 3], {"result": [1, 2, 3]}),
-        "object without a schema": ("echo", {"value": {"free": True}}, {"free": True}, {"free": True}),
-        "array without a schema": ("echo", {"value": [1]}, [1], None),
-        "null": ("echo", {"value": None}, None, None),
-        "number": ("echo", {"value": 7}, 7, None),
-    },
-)
+@each_row
 async def test_structured_content_is_an_object_or_absent(
     client: Client, version: str | None, name: str, arguments: Any, value: Any, structured: Any
 ) -> None:

@@ -18,6 +18,7 @@ from tests.protocol.catalog import METHODS, NUMBERS
 from tests.protocol.conftest import Connect, Start
 from tests.protocol.streams import Mark
 from tests.protocol.talk import JSON, SUBSCRIPTION, Client, exchange, modern_headers, modern_request, status_of
+from tests.tables import each_row
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -53,18 +54,7 @@ async def test_the_first_message_acknowledges_under_the_request_s_id(client: Cli
         }
 
 
-@each(
-    ("asked", "honoured"),
-    [
-        ({}, {}),
-        (TOOLS, TOOLS),
-        ({"toolsListChanged": False}, {}),
-        ({**TOOLS, "promptsListChanged": True, "resourcesListChanged": True}, TOOLS),
-        ({"promptsListChanged": True}, {}),
-        ({**TOOLS, "resourceSubscriptions": ["file:///x"]}, TOOLS),
-        ({"resourceSubscriptions": ["file:///x"], "ofTheFuture": {"x": 1}}, {}),
-    ],
-)
+@each_row
 async def test_only_what_is_supported_is_acknowledged(client: Client, asked: Any, honoured: Any) -> None:
     """Types that are not supported are left out; nothing at all is fine."""
     async with client.listen(asked) as stream:

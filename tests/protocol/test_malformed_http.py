@@ -16,6 +16,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import serving
 from tests.protocol.talk import Client, all_said, modern_headers, modern_request, status_of
+from tests.tables import each_row
 
 PORTS = each("port", ["port", "admin_port"])
 CANARY = b"canary"
@@ -107,16 +108,7 @@ async def test_what_the_parser_refuses_is_answered_in_json_that_repeats_nothing(
     assert backend.requests == []
 
 
-@each(
-    ("path", "code", "members"),
-    [
-        ("/mcp", 400, {}),
-        ("/jsonrpc", 400, {"id": None}),
-        ("/mcp/tools/add", 400, {"id": None}),
-        ("/mcp/tools/invoke", "malformed_http", None),
-        ("/nope", "malformed_http", None),
-    ],
-)
+@each_row
 async def test_a_refusal_speaks_the_language_of_its_path(
     gateway: Server, path: str, code: int | str, members: dict[str, None] | None
 ) -> None:

@@ -19,7 +19,6 @@ from tests.protocol.talk import (
     CLIENT,
     JSON,
     MODERN,
-    VERSION,
     Client,
     exchange,
     meta,
@@ -28,6 +27,7 @@ from tests.protocol.talk import (
     request,
     status_of,
 )
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -51,18 +51,7 @@ def broken_from(rung: int) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     return headers, body
 
 
-@each(
-    ("rung", "fault"),
-    {
-        "json-rpc shape": (1, (400, -32600)),
-        "duplicate header": (2, (400, -32020)),
-        "envelope": (3, (400, -32602)),
-        "header equals body": (4, (400, -32020)),
-        "version served": (5, (400, -32022)),
-        "method known": (6, (404, -32601)),
-        "tool known": (7, (200, -32602)),
-    },
-)
+@each_row
 async def test_the_first_broken_rung_decides_the_answer(
     client: Client, backend: ScriptedBackend, rung: int, fault: tuple[int, int]
 ) -> None:
@@ -122,21 +111,7 @@ async def test_a_method_that_this_era_does_not_offer_is_404(client: Client, meth
     assert (await client.modern(method)).fault == (404, -32601)
 
 
-@each(
-    "envelope",
-    {
-        "none": None,
-        "a list": [],
-        "a string": "x",
-        "empty": {},
-        "no capabilities": {VERSION: MODERN},
-        "capabilities are a list": {VERSION: MODERN, CAPABILITIES: []},
-        "capabilities are null": {VERSION: MODERN, CAPABILITIES: None},
-        "no version": {CAPABILITIES: {}},
-        "version is a number": {VERSION: 20260728, CAPABILITIES: {}},
-        "version is null": {VERSION: None, CAPABILITIES: {}},
-    },
-)
+@each_row
 async def test_an_envelope_that_lacks_what_is_required_is_400(client: Client, envelope: Any) -> None:
     """basic/index "Request metadata": protocolVersion and clientCapabilities MUST be there."""
     answer = await client.mcp(request("tools/list", {"_meta": envelope}), modern_headers("tools/list"))
@@ -157,31 +132,7 @@ async def test_client_info_is_not_required_and_unknown_members_are_ignored(clien
     assert (await client.mcp(body, modern_headers("tools/list"))).result["tools"]
 
 
-@each(
-    "change",
-    {
-        "no version": {"MCP-Protocol-Version": None},
-        "no method": {"Mcp-Method": None},
-        "no name": {"Mcp-Name": None},
-        "another version": {"MCP-Protocol-Version": "2025-11-25"},
-        "empty version": {"MCP-Protocol-Version": ""},
-        "another method": {"Mcp-Method": "tools/list"},
-        "method in another case": {"Mcp-Method": "Tools/Call"},
-        "another name": {"Mcp-Name": "echo"},
-        "name in another case": {"Mcp-Name": "ADD"},
-        "empty name": {"Mcp-Name": ""},
-        "name beyond ASCII": {"Mcp-Name": "ädd"},
-        "no suffix, so literal": {"Mcp-Name": "=?base64?YWRk"},
-        "upper case marker, so literal": {"Mcp-Name": "=?BASE64?YWRk?="},
-        "bad padding": {"Mcp-Name": "=?base64?YWR?="},
-        "too much padding": {"Mcp-Name": "=?base64?YWRk=?="},
-        "a space within": {"Mcp-Name": "=?base64?YW Rk?="},
-        "the other alphabet": {"Mcp-Name": "=?base64?YW-_?="},
-        "not UTF-8": {"Mcp-Name": "=?base64?//79?="},
-        "another name encoded": {"Mcp-Name": "=?base64?ZWNobw==?="},
-        "method does not know the encoding": {"Mcp-Method": "=?base64?dG9vbHMvY2FsbA==?="},
-    },
-)
+@each_row
 async def test_a_header_that_does_not_say_what_the_body_says_is_refused(
     client: Client, backend: ScriptedBackend, change: dict[str, str | None]
 ) -> None:

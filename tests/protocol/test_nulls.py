@@ -13,6 +13,7 @@ from tests.fault.behaviours import Body
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -64,25 +65,7 @@ async def sent(gateway: Front, backend: ScriptedBackend, surface: Surface, argum
 
 
 @each("surface", SURFACES)
-@each(
-    ("arguments", "expected"),
-    [
-        ({"query": "x", "limit": None}, {"query": "x"}),
-        ({"query": "x", "limit": None, "filter": None}, {"query": "x"}),
-        ({"query": "x", "limit": None, "after": None, "any": None}, {"query": "x", "after": None, "any": None}),
-        ({"query": "x", "after": None}, {"query": "x", "after": None}),
-        ({"query": "x", "limit": 0}, {"query": "x", "limit": 0}),
-        ({"query": None, "limit": None}, None),
-        ({"query": "x", "limit": "two", "filter": None}, None),
-        ({"query": "x", "filter": {"year": None}}, {"query": "x", "filter": {}}),
-        ({"query": "x", "filter": {"year": None, "kind": None}}, {"query": "x", "filter": {"kind": None}}),
-        ({"query": "x", "limit": None, "filter": {"range": [{"to": None}, {"to": 2}]}},
-         {"query": "x", "filter": {"range": [{}, {"to": 2}]}}),
-        ({"query": "x", "filter": {"by": {"name": None}}}, {"query": "x", "filter": {"by": {}}}),
-        ({"query": "x", "filter": {"words": [None]}}, None),
-        ({"query": "x", "filter": {"owner": {"id": None}}}, None),
-    ],
-)  # fmt: skip
+@each_row
 async def test_a_null_that_an_optional_argument_or_member_refuses_is_left_out(
     surface: Surface, arguments: dict[str, Any], expected: dict[str, Any] | None, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Connect, Start, settings
 from tests.protocol.talk import LEGACY, MODERN, Answer, Client
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -98,15 +99,7 @@ async def test_every_page_may_be_kept_by_the_same(connect: Connect) -> None:
 
 
 @each("surface", SURFACES)
-@each(
-    ("gone", "expected"),
-    {
-        "one before": ("alpha", NAMES[2:]),
-        "the very one it names": ("alpha-beta", NAMES[2:]),
-        "the next one": ("alpha_beta", NAMES[3:]),
-        "the last one": ("zeta", NAMES[2:6]),
-    },
-)
+@each_row
 async def test_a_cursor_goes_on_in_a_catalog_that_changed_meanwhile(
     start: Start, session: ClientSession, backend: ScriptedBackend, surface: str, gone: str, expected: list[str]
 ) -> None:

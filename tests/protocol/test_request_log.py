@@ -19,6 +19,7 @@ from tests.front import SURFACES, Surface, front
 from tests.protocol.catalog import METHODS
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import CLIENT, LEGACY, MODERN, Client, exchange, legacy_headers, modern_headers, modern_request
+from tests.tables import each_row
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -110,13 +111,7 @@ async def test_a_well_formed_id_is_kept_returned_and_sent_on(
     assert (line["request_id"], answer.headers["X-Request-Id"], sent) == (id, id, [id])
 
 
-@each(
-    "given",
-    [
-        {}, {"X-Request-Id": ""}, {"X-Request-Id": "x" * 129}, {"X-Request-Id": "two words"}, {"X-Request-Id": 'a"b'},
-        {"X-Request-Id": "Zo\u00eb"}, {"traceparent": PARENT.upper()}, {"traceparent": PARENT.replace(TRACE, "0" * 32)},
-    ],
-)  # fmt: skip
+@each_row
 async def test_any_other_request_gets_a_new_id(client: Client, backend: ScriptedBackend, given: dict[str, str]) -> None:
     ids = set()
     for _ in range(2):

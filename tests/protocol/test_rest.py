@@ -15,6 +15,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import NAMES
 from tests.protocol.conftest import Connect, Start
 from tests.protocol.talk import Client
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -83,14 +84,7 @@ async def test_overrides_and_the_backends_method_are_shown(connect: Connect) -> 
 OWN = {"category": "content", "auth": {"level": "none", "description": "Any\u200bbody"}, "readOnlyHint": True}
 
 
-@each(
-    ("knobs", "shown"),
-    [
-        ((), {"category": "content"}),
-        (("catalog.trust_annotations=true",), {"category": "content", "readOnlyHint": True}),
-        (("catalog.tools.purge.annotations.readOnlyHint=false",), {"category": "content", "readOnlyHint": False}),
-    ],
-)
+@each_row
 async def test_the_services_own_annotations_are_given_and_its_hints_where_they_are_trusted(
     start: Start, session: ClientSession, tmp_path: Any, knobs: Sequence[str], shown: Any
 ) -> None:

@@ -16,6 +16,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import Client, request
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -52,7 +53,7 @@ async def test_no_params_are_no_arguments(client: Client) -> None:
         assert (await client.post("/mcp/tools/numbers", message)).json["result"] == [1, 2, 3]
 
 
-@each("params", [[2], [2, "x"], [2, 3, 4], {"a": 2}, {"a": 2, "b": 3, "c": 4}, None])
+@each_row
 async def test_params_that_break_the_schema_are_invalid_params(
     client: Client, backend: ScriptedBackend, params: Any
 ) -> None:
@@ -82,16 +83,7 @@ async def test_the_body_may_name_the_tool_or_its_method_and_so_may_the_path(
     assert backend.calls("add") == 4
 
 
-@each(
-    "message",
-    {
-        "batch": [request("add", [2, 3])],
-        "response": {"jsonrpc": "2.0", "id": 1, "result": 5},
-        "no jsonrpc": {"id": 1, "method": "add", "params": [2, 3]},
-        "no id": {"jsonrpc": "2.0", "id": True, "method": "add", "params": [2, 3]},
-        "the body of invoke": {"name": "add", "arguments": {"a": 2, "b": 3}},
-    },
-)
+@each_row
 async def test_what_is_not_one_message_is_not_executed(client: Client, backend: ScriptedBackend, message: Any) -> None:
     assert (await client.post("/mcp/tools/add", message)).fault == (400, -32600)
     assert backend.requests == []

@@ -17,6 +17,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.fault.wire import Request
 from tests.front import SURFACES, Surface, front
 from tests.presets import preset
+from tests.tables import each_row
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -56,15 +57,7 @@ async def test_a_key_goes_into_the_query_and_the_message_of_the_listing_and_of_c
         assert (request.json["auth"], request.json["version"]) == (KEY, "1.1")
 
 
-PLACES: Final[dict[str, tuple[str, str, Any]]] = {
-    "first of params": ("{params: [KEY]}", "by-position", [KEY, 2, 3]),
-    "before named params": ("{params: [KEY]}", "by-name", [KEY, {"a": 2, "b": 3}]),
-    "among named params": ("{arguments: {token: KEY, a: 7}}", "by-name", {"a": 7, "b": 3, "token": KEY}),
-    "nowhere by position": ("{arguments: {token: KEY}}", "by-position", [2, 3]),
-}
-
-
-@each(("send", "structure", "params"), PLACES)
+@each_row
 async def test_a_key_goes_among_the_params_of_calls_alone(send: str, structure: str, params: Any) -> None:
     knobs = f"backend.credentials={{mode: static, send: {send.replace('KEY', KEY)}}}"
     async with ScriptedBackend() as backend:

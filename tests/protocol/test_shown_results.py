@@ -16,6 +16,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, front, ground
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import modern_headers, modern_request
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -58,17 +59,7 @@ async def test_rest_and_json_rpc_have_the_whole_result(backend: ScriptedBackend,
             assert called.body["result"] == VALUE
 
 
-@each(
-    ("setting", "published"),
-    [
-        ("catalog.ttl=1m", True),
-        ("catalog.tools.rows.result={}", True),
-        (CUT, False),
-        ("catalog.results.max=1MiB", False),
-        ("catalog.tools.rows.result={select: $.items}", False),
-        ("catalog.tools.rows.result={fields: [total]}", False),
-    ],
-)
+@each_row
 async def test_a_tool_whose_results_are_changed_publishes_no_output_schema(
     backend: ScriptedBackend, setting: str, published: bool
 ) -> None:
@@ -112,18 +103,7 @@ async def test_a_tool_that_search_calls_and_a_call_with_progress_are_cut_too(
 
 
 @pytest.mark.own_server("it starts no gateway at all")
-@each(
-    ("knob", "said"),
-    [
-        ("{select: items}", "is not a JSONPath"),
-        ("{select: '$..id'}", "names and indexes"),
-        ("{select: '$.items[*]'}", "names and indexes"),
-        ("{select: '$.items[?@.id == 1]'}", "names and indexes"),
-        ("{select: '$.items[1:2]'}", "names and indexes"),
-        ("{max: 10}", "256"),
-        ("{maximum: 10KiB}", "max"),
-    ],
-)
+@each_row
 def test_a_knob_that_cannot_be_is_refused(knob: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         load_settings(None, ground("http://127.0.0.1:1", f"catalog.tools.rows.result={knob}"), environ={})

@@ -10,27 +10,14 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.pace import quickly
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
 METHODS = tuple(Rpc(name) for name in ("books.search", "books.get", "orders.create", "add"))
 
 
-@each(
-    ("name", "message"),
-    [
-        ("books_serach", "Unknown tool: books_serach. Did you mean books_search?"),
-        ("books.serach", "Unknown tool: books.serach. Did you mean books_search?"),
-        ("boks_get", "Unknown tool: boks_get. Did you mean books_get?"),
-        ("order_create", "Unknown tool: order_create. Did you mean orders_create?"),
-        ("Add", "Unknown tool: Add. Did you mean add?"),
-        ("booksSearch", "Unknown tool: booksSearch. Did you mean books_search?"),
-        ("BOOKS-GET", "Unknown tool: BOOKS-GET. Did you mean books_get?"),
-        ("mcp__shop__books_get", "Unknown tool: mcp__shop__books_get. Did you mean books_get?"),
-        ("quite_another_one", "Unknown tool: quite_another_one"),
-        ("\u202eadd\r\nX", "Unknown tool: add\nX. Did you mean add?"),
-    ],
-)
+@each_row
 async def test_an_unknown_tool_is_told_the_nearest_one(name: str, message: str) -> None:
     async with ScriptedBackend(METHODS) as backend, front(backend.url) as gateway:
         called = await gateway.call("legacy", name, {})
