@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +15,9 @@ from gateway.settings.auth import ApiKey
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.stand import PUBLIC, REST, bearer_of
 from tests.authorization.token_endpoint import TokenEndpoint
-from tests.each import each
 from tests.fault.methods import ADD, Rpc
 from tests.protocol.grouped import Grouped, grouped
+from tests.tables import each_row
 
 SIGN_IN: Final = Rpc("sign_in", {}, {}, "Sign in", lambda: "session")
 SERVICES: Final = {"crm": [ADD, SIGN_IN], "shop": [ADD, SIGN_IN]}
@@ -38,35 +39,12 @@ OPEN: Final = (200, 200, 200, 200, 200, 200)
 KEYED: Final = (401, 401, 401, 401, 200, 401)
 TOKENS: Final = (401, 200, 401, 401, 401, 401)
 EITHER: Final = (401, 200, 401, 401, 200, 401)
-FAULT: Final = None
-TABLE: Final[dict[str, dict[str, tuple[int, ...] | None]]] = {
-    # auth of the group and its services: by the mode of backend.credentials, a status for each of CALLERS
-    "off": {
-        "none": OPEN, "static": OPEN, "basic": OPEN, "digest": OPEN, "login": OPEN, "client_credentials": OPEN,
-        "token_exchange": FAULT, "same_resource": FAULT,
-    },
-    "keys": {
-        "none": KEYED, "static": KEYED, "basic": KEYED, "digest": KEYED, "login": KEYED, "client_credentials": KEYED,
-        "token_exchange": FAULT, "same_resource": FAULT,
-    },
-    "jwt": {
-        "none": TOKENS, "static": TOKENS, "basic": TOKENS, "digest": TOKENS, "login": TOKENS,
-        "client_credentials": TOKENS, "token_exchange": TOKENS, "same_resource": FAULT,
-    },
-    "jwt and keys": {
-        "none": EITHER, "static": EITHER, "basic": EITHER, "digest": EITHER, "login": EITHER,
-        "client_credentials": EITHER, "token_exchange": FAULT, "same_resource": FAULT,
-    },
-    # A token for the resource of crm, which the group and shop accept, too.
-    "jwt, one audience": {
-        "none": TOKENS, "static": TOKENS, "basic": TOKENS, "digest": TOKENS, "login": TOKENS,
-        "client_credentials": TOKENS, "token_exchange": TOKENS, "same_resource": TOKENS,
-    },
-}  # fmt: skip
+STATUSES: Final = {"open": OPEN, "keyed": KEYED, "tokens": TOKENS, "either": EITHER, "fault": None}
+"""A status for each of CALLERS; None: the configuration is refused."""
 
 
 def auth(kind: str, issuer: str, keys: Path) -> tuple[str, ...]:
-    """The knobs of a row of :data:`TABLE`."""
+    """Return the knobs of such a group and its services."""
     named, file = f"auth.issuers=[{{issuer: '{issuer}'}}]", f"auth.keys.file={keys}"
     return {
         "off": ("auth.mode=off",),
@@ -110,8 +88,11 @@ async def statuses(it: Grouped, shown: dict[str, str | None]) -> tuple[int, ...]
     return tuple(found)
 
 
-@each("kind", [*TABLE])
-async def test_each_caller_gets_the_status_of_its_cell(kind: str, tmp_path: Path, endpoint: TokenEndpoint) -> None:
+@each_row
+async def test_each_caller_gets_the_status_of_its_cell(
+    kind: str, modes: dict[str, str], tmp_path: Path, endpoint: TokenEndpoint
+) -> None:
+    """``modes`` are those of backend.credentials, each with who gets in."""
     key = given_key(keys := tmp_path / f"{kind}.yaml")
     cells = {}
     async with ForgedIssuer(AT_GROUP) as issuer:
@@ -128,71 +109,22 @@ async def test_each_caller_gets_the_status_of_its_cell(kind: str, tmp_path: Path
                     assert not {key, shown["no such key"]} & {*sent}
                     assert mode == "same_resource" or shown["a token"] not in sent
             except ConfigError:
-                cells[mode] = FAULT
-    assert cells == TABLE[kind]
+                cells[mode] = None
+    assert cells == {mode: STATUSES[word] for mode, word in modes.items()}
 
 
 ISSUER: Final = "https://login.example.com"
-OTHER: Final = "https://other.example.com"
-MIXED: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...], str]]] = {
-    # knobs of auth of the group, those of the service, and the knob that is at fault, "" where none is
-    "jwt before off": (("mode: jwt", f"issuers: [{{issuer: {ISSUER}}}]"), ("mode: 'off'",), ""),
-    "keys before off": (("mode: keys", "keys: {file: k}"), ("mode: 'off'",), ""),
-    "off before jwt": (("mode: 'off'",), ("mode: jwt", f"issuers: [{{issuer: {ISSUER}}}]"), "auth.mode"),
-    "off before keys": (("mode: 'off'",), ("mode: keys", "keys: {file: k}"), "auth.mode"),
-    "keys before jwt": (
-        ("mode: keys", "keys: {file: k}"), ("mode: jwt", f"issuers: [{{issuer: {ISSUER}}}]"), "auth.keys.file"),
-    "jwt before keys": (
-        ("mode: jwt", f"issuers: [{{issuer: {ISSUER}}}]"), ("mode: keys", "keys: {file: k}"), "auth.issuers"),
-    "keys before both": (
-        ("mode: keys", "keys: {file: k}"),
-        ("mode: jwt", f"issuers: [{{issuer: {ISSUER}}}]", "keys: {file: k}"), ""),
-    "another key file": (("mode: keys", "keys: {file: k}"), ("mode: keys", "keys: {file: l}"), "auth.keys.file"),
-    "another issuer": (
-        (f"issuers: [{{issuer: {ISSUER}}}, {{issuer: {OTHER}}}]",), (f"issuers: [{{issuer: {ISSUER}}}]",),
-        "auth.issuers"),
-    "fewer issuers": (
-        (f"issuers: [{{issuer: {ISSUER}}}]",), (f"issuers: [{{issuer: {ISSUER}}}, {{issuer: {OTHER}}}]",), ""),
-    "another preset": (
-        (f"issuers: [{{issuer: {ISSUER}, preset: keycloak}}]",), (f"issuers: [{{issuer: {ISSUER}}}]",),
-        "auth.issuers"),
-    "all clients": (
-        (f"issuers: [{{issuer: {ISSUER}}}]",), (f"issuers: [{{issuer: {ISSUER}, clients: [a]}}]",), "auth.issuers"),
-    "fewer clients": (
-        (f"issuers: [{{issuer: {ISSUER}, clients: [a]}}]",), (f"issuers: [{{issuer: {ISSUER}, clients: [a, b]}}]",),
-        ""),
-    "its own audience": (
-        (f"issuers: [{{issuer: {ISSUER}, audiences: [all]}}]",),
-        (f"issuers: [{{issuer: {ISSUER}, audiences: [crm]}}]",), ""),
-    "anybody lists": (
-        (f"issuers: [{{issuer: {ISSUER}}}]", "anonymous: list"), (f"issuers: [{{issuer: {ISSUER}}}]",),
-        "auth.anonymous"),
-    "nobody lists": (
-        (f"issuers: [{{issuer: {ISSUER}}}]",), (f"issuers: [{{issuer: {ISSUER}}}]", "anonymous: open-tools"), ""),
-    "unbound tokens": (
-        (f"issuers: [{{issuer: {ISSUER}}}]", "dpop: accept"), (f"issuers: [{{issuer: {ISSUER}}}]", "dpop: require"),
-        "auth.dpop"),
-    "bound tokens": (
-        (f"issuers: [{{issuer: {ISSUER}}}]", "dpop: require"), (f"issuers: [{{issuer: {ISSUER}}}]",), "auth.dpop"),
-    "either": (
-        (f"issuers: [{{issuer: {ISSUER}}}]", "dpop: require"), (f"issuers: [{{issuer: {ISSUER}}}]", "dpop: accept"),
-        ""),
-    "more scopes": (
-        (f"issuers: [{{issuer: {ISSUER}}}]", "scopes: {implies: {a: [b]}}"), (f"issuers: [{{issuer: {ISSUER}}}]",),
-        "auth.scopes.implies"),
-    "fewer scopes": (
-        (f"issuers: [{{issuer: {ISSUER}}}]", "scopes: {implies: {a: [b]}}"),
-        (f"issuers: [{{issuer: {ISSUER}}}]", "scopes: {implies: {a: [b, c]}}"), ""),
-}  # fmt: skip
 
 
-@each("row", [*MIXED])
-def test_a_group_that_lets_in_anybody_whom_a_service_refuses_is_a_fault(row: str) -> None:
-    group, service, knob = MIXED[row]
+@each_row
+def test_a_group_that_lets_in_anybody_whom_a_service_refuses_is_a_fault(
+    group: dict[str, Any], service: dict[str, Any], knob: str
+) -> None:
+    """``knob`` is the one at fault, and empty where none is."""
     knobs = (
         f"server.public_url={PUBLIC}", "services.crm.backend={url: 'http://127.0.0.1:1/', credentials: {mode: none}}",
-        f"services.crm.auth={{{', '.join(service)}}}",
-        f"groups.all={{services: [crm], auth: {{{', '.join(group)}}}}}",
+        f"services.crm.auth={json.dumps(service)}",
+        f"groups.all={json.dumps({'services': ['crm'], 'auth': group})}",
     )  # fmt: skip
     if not knob:
         assert load_settings(None, knobs, environ={}).groups_by_mount

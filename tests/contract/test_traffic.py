@@ -1,4 +1,4 @@
-"""Minutes of calls to several replicas: who is within the limit is not refused. lab/fault/long_traffic.py has all loads."""
+"""Minutes of calls to several replicas: who is within the limit is not refused. All loads: lab.fault.long_traffic."""
 
 from __future__ import annotations
 

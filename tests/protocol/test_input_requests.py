@@ -17,6 +17,7 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import CAPABILITIES, LEGACY, SERVER, Answer, Client, modern_headers, modern_request, request
+from tests.tables import each_row_and
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
@@ -150,26 +151,12 @@ async def test_on_a_stream_a_missing_capability_is_told_in_the_response(
     assert answer.messages[-1]["error"]["code"] == -32021
 
 
-BAD: list[Any] = [
-    question(), question({}), question(None, ""), question([]), question("who"), question({"who": None}),
-    question({"who": "Who?"}), question({"who": {}}), question({"who": {"method": "ping"}}),
-    question({"who": {"method": None}}), question({"who": {"method": ["elicitation/create"]}}),
-    question({"who": {"method": {"elicitation/create": 1}}}), question({"who": {**ELICIT, "params": "x"}}),
-    question({"who": {**ELICIT, "params": None}}), question({"who": ELICIT, "what": {"method": "tools/call"}}),
-    question({"who": ELICIT}, 5), question({"who": ELICIT}, {"a": 1}), question({"who": ELICIT}, ["s"]),
-    question({"who": {"method": "elicitation/create"}}), question({"who": {**ELICIT, "params": {}}}),
-    question({"who": {**ELICIT, "params": {"message": 5, "requestedSchema": SCHEMA}}}),
-    question({"who": {**ELICIT, "params": {"message": "Who?"}}}),
-    question({"what": {"method": "sampling/createMessage", "params": {"messages": []}}}),
-    question({"what": {"method": "sampling/createMessage", "params": {"messages": "Hi", "maxTokens": 5}}}),
-    question({"who": ELICIT}, "s" * 70_000),
-]  # fmt: skip
-"""Questions that no client could read, or bring an answer to."""
-
-
-@each("value", BAD)
-async def test_questions_that_are_none_are_a_tool_error(client: Client, backend: ScriptedBackend, value: Any) -> None:
-    backend.on("ask", result(value))
+@each_row_and({"a state of 70,000 characters": ({"who": ELICIT}, "s" * 70_000)})
+async def test_questions_that_are_none_are_a_tool_error(
+    client: Client, backend: ScriptedBackend, requests: Any, state: Any
+) -> None:
+    """No client could read them, or bring an answer to them."""
+    backend.on("ask", result(question(requests, state)))
     called = (await ask(client)).result
     assert called["resultType"] == "complete"
     assert called["isError"] is True

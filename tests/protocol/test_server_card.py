@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import jsonschema
 import pytest
 
 from gateway.config.source import ConfigError, load_settings
+from gateway.config.strict_yaml import read_yaml
 from tests.authorization.stand import PUBLIC, RESOURCE, stand
 from tests.each import each
 from tests.fault.behaviours import result
@@ -33,51 +35,9 @@ SERVER_KNOBS: Final = {
     "about": {"title": "Books", "description": "Search and order books.", "icons": [ICON]},
     "card": True,
 }
-CARD_RULES: Final = {
-    "type": "object",
-    "required": ["$schema", "name", "version", "description"],
-    "additionalProperties": False,
-    "properties": {
-        "$schema": {"const": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"},
-        "name": {"pattern": "^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$", "minLength": 3, "maxLength": 200},
-        "version": {"type": "string", "maxLength": 255, "pattern": "^[^<>=^~*|]+$"},
-        "description": {"type": "string", "minLength": 1, "maxLength": 100},
-        "title": {"type": "string", "minLength": 1},
-        "websiteUrl": {"type": "string", "pattern": "^https?://"},
-        "icons": {"type": "array", "items": {"required": ["src"]}},
-        "remotes": {
-            "type": "array",
-            "items": {
-                "required": ["type", "url"],
-                "properties": {
-                    "type": {"const": "streamable-http"},
-                    "url": {"pattern": "^https?://"},
-                    "supportedProtocolVersions": {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                },
-            },
-        },
-    },
-}
-CATALOG_RULES: Final = {
-    "type": "object",
-    "required": ["specVersion", "entries"],
-    "additionalProperties": False,
-    "properties": {
-        "specVersion": {"const": "1.0"},
-        "entries": {
-            "type": "array",
-            "items": {
-                "required": ["identifier", "type", "url"],
-                "additionalProperties": False,
-                "properties": {
-                    "identifier": {"pattern": "^urn:air:[a-zA-Z0-9.-]+:mcp:[a-zA-Z0-9._-]+$"},
-                    "type": {"const": "application/mcp-server-card+json"},
-                    "url": {"pattern": "^https?://"},
-                },
-            },
-        },
-    },
-}
+RULES: Final = read_yaml(Path(__file__).with_name("server_card.yaml").read_text(), "server_card.yaml")
+CARD_RULES: Final = RULES["card"]
+CATALOG_RULES: Final = RULES["catalog"]
 
 
 async def fetched(client: Client, path: str, **headers: str) -> tuple[int, Mapping[str, str], bytes]:
