@@ -14,6 +14,7 @@ from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from tests.authorization.token_endpoint import TokenEndpoint
 from tests.contract.credentials import FETCHED, World, credentials_world
 from tests.each import each
+from tests.tables import each_row_and
 
 
 @pytest.fixture
@@ -89,26 +90,13 @@ async def test_invalid_grant_for_the_gateways_own_token_is_nothing_a_caller_coul
         await world.credential("client_credentials").request_parts(world.caller("ann"))
 
 
-ABSURD: Final[dict[str, Any]] = {
-    "no JSON": b"<html>",
-    "nothing": b"",
-    "no object": [],
-    "an empty object": {},
-    "no token": {"token_type": "Bearer", "expires_in": 300},
-    "an empty token": {"access_token": "", "token_type": "Bearer"},
-    "a token that is no string": {"access_token": 7, "token_type": "Bearer"},
-    "a token with a line break": {"access_token": "a\r\nX-Admin: 1", "token_type": "Bearer"},
-    "a token with a space": {"access_token": "a b", "token_type": "Bearer"},
-    "a token beyond ASCII": {"access_token": "tökén", "token_type": "Bearer"},
-    "no type": {"access_token": "a", "expires_in": 300},
-    "a type that is no string": {"access_token": "a", "token_type": ["Bearer"]},
-    "a token bound to a key": {"access_token": "a", "token_type": "DPoP"},
-    "no access token at all": {"access_token": "a", "token_type": "N_A"},
-    "something far too large": {"access_token": "a" * 70_000, "token_type": "Bearer"},
-}
-
-
-@each("body", ABSURD)
+@each_row_and(
+    {
+        "no JSON": b"<html>",
+        "nothing": b"",
+        "something far too large": {"access_token": "a" * 70_000, "token_type": "Bearer"},
+    }
+)
 async def test_an_absurd_answer_gives_no_token(world: World, fetching: str, body: Any) -> None:
     world.endpoint.answer = lambda form: (200, body)
     with capture_logs() as lines, pytest.raises(BackendUnavailable):

@@ -10,7 +10,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.jsonrpc_mcp import MAX_PAGES
 from gateway.listing.reader import probe_dialects
 from tests.contract.test_dialects import Answers, fetched
-from tests.each import each
+from tests.tables import each_row
 
 FIRST: Final = "GET /api/mcp/tools/list"
 _END: Final = object()
@@ -21,20 +21,7 @@ def page(name: str, cursor: Any = _END) -> dict[str, Any]:
     return entry if cursor is _END else entry | {"nextCursor": cursor}
 
 
-BROKEN: Final[list[tuple[dict[str, Any], str]]] = [
-    (
-        {FIRST: page("a", "2"), f"{FIRST}?cursor=2": page("b", "2")},
-        "page 2: JSON, but with a nextCursor that an earlier",
-    ),
-    ({FIRST: page("a", 2)}, f"{FIRST[4:]}: JSON, but with a nextCursor that is not a string"),
-    ({FIRST: page("a", ["2"])}, "with a nextCursor that is not a string"),
-    ({FIRST: page("a", "2"), f"{FIRST}?cursor=2": page("b", False)}, "page 2: JSON, but with a nextCursor that is not"),
-    ({FIRST: page("a", "2")}, "page 2: HTTP 404"),
-    ({FIRST: page("a", "2"), f"{FIRST}?cursor=2": {"tools": 5}}, "page 2: JSON, but without tools[]"),
-]
-
-
-@each(("answers", "said"), BROKEN)
+@each_row
 async def test_a_list_that_breaks_off_is_no_list_and_the_error_names_the_page(
     answers: dict[str, Any], said: str
 ) -> None:

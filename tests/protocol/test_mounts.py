@@ -15,6 +15,7 @@ from tests.each import each
 from tests.protocol.sites import PUBLIC, TOKENS, Several, several
 from tests.protocol.talk import Client, exchange, legacy_headers, modern_headers, modern_request, request, status_of
 from tests.protocol.watched import Watched
+from tests.tables import each_row
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -106,20 +107,7 @@ async def test_a_slash_too_many_is_told_where_the_mounts_endpoint_is(it: Several
 # --- the form of errors, and of what is listed ------------------------------------------------------------------
 
 
-@each(
-    ("verb", "path", "status", "members"),
-    [
-        ("PUT", "/mcp", 405, {"jsonrpc"}),
-        ("POST", "/mcp", 415, {"jsonrpc"}),
-        ("POST", "/jsonrpc", 415, {"jsonrpc", "id"}),
-        ("GET", "/jsonrpc", 405, {"jsonrpc", "id"}),
-        ("POST", "/mcp/tools/add", 415, {"jsonrpc", "id"}),
-        ("PUT", "/mcp/tools/add", 405, set()),
-        ("POST", "/mcp/tools/invoke", 415, set()),
-        ("POST", "/mcp/tools/list", 405, set()),
-        ("POST", "/nope", 404, set()),
-    ],
-)
+@each_row
 async def test_a_refusal_has_the_form_of_its_path_below_the_mount(
     it: Several, verb: str, path: str, status: int, members: set[str]
 ) -> None:
