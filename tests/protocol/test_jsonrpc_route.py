@@ -19,7 +19,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import Answer, Client, request
 from tests.protocol.watched import Watched
-from tests.tables import each_row
+from tests.tables import each_row, each_row_and
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("both_servers")
@@ -186,29 +186,19 @@ async def test_a_tool_that_a_person_has_to_agree_to_is_refused(connect: Connect,
     assert backend.requests == []
 
 
-@each(
-    ("body", "fault"),
-    [
-        (b"", (400, -32700)),
-        (b"{", (400, -32700)),
-        (b"\xff", (400, -32700)),
-        (b'{"jsonrpc":"2.0","id":1,"method":"add","id":2}', (400, -32600)),
-        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"value":%b}}' % (b"[" * 65 + b"]" * 65), (400, -32600)),
-        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"value":NaN}}', (400, -32700)),
-        (b"7", (400, -32600)),
-        (b'"add"', (400, -32600)),
-        (b'{"id":1,"method":"add"}', (400, -32600)),
-        (b'{"jsonrpc":"1.0","id":1,"method":"add"}', (400, -32600)),
-        (b'{"jsonrpc":"2.0","id":1,"method":7}', (400, -32600)),
-        (b'{"jsonrpc":"2.0","id":1,"method":"add","params":7}', (400, -32600)),
-        (b'{"jsonrpc":"2.0","id":1,"result":{}}', (400, -32600)),
-        (b"[]", (400, -32600)),
-    ],
+CALL_WITH = '{"jsonrpc":"2.0","id":1,"method":"echo","params":{"value":%s}}'
+
+
+@each_row_and(
+    {
+        "no UTF-8": ("\udcff", (400, -32700)),
+        "65 arrays": (CALL_WITH % ("[" * 65 + "]" * 65), (400, -32600)),
+    }
 )
 async def test_what_is_no_message_is_refused(
-    client: Client, backend: ScriptedBackend, body: bytes, fault: tuple[int, int]
+    client: Client, backend: ScriptedBackend, body: str, fault: tuple[int, int]
 ) -> None:
-    assert (await client.post(ROUTE, body)).fault == fault
+    assert (await client.post(ROUTE, body.encode(errors="surrogateescape"))).fault == fault
     assert backend.requests == []
 
 
