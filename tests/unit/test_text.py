@@ -19,6 +19,14 @@ def test_what_people_cannot_see_is_taken_out(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
+def test_of_all_controls_and_formats_only_those_stay_that_people_see() -> None:
+    """A tab, a newline, and the signs that Arabic, Syriac and Kaithi draw with numbers."""
+    seen = "\t\n\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+    kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    steering = [one for one in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(one) in kinds]
+    assert printable("a".join(steering)).replace("a", "") == seen
+
+
 @each(
     "text",
     ["Plain text.", "tab\tand\nline", "naïve", "日本語", "👩‍💻 family", "❤️‍🔥 1️⃣ #️⃣ ©️", "می‌خواهم", "שלום", "a/b & <c>"],
