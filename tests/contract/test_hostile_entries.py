@@ -6,6 +6,7 @@ import copy
 import importlib
 import itertools
 import pkgutil
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
@@ -91,6 +92,7 @@ async def test_a_hostile_name_is_quarantined_or_made_valid(dialect: str, name: A
     catalog = await built(await fetched(dialect, surrounded(dialect, FORMS[dialect].named(name))))
     assert survivors(catalog) == set(GOOD)
     assert len(catalog.tools) == len(set(catalog.names))
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name) for name in catalog.names)
     if name in (None, 5, "", [], {}, LONG):
         (entry,) = catalog.quarantined
         assert "no usable method name" in entry.reason
