@@ -272,8 +272,9 @@ def test_at_a_drupal_site_each_caller_has_the_list_and_the_rights_that_the_site_
     folder: Path, tmp_path: Path
 ) -> None:
     made = settings_of(once(folder / "kubernetes" / "overlays" / "drupal"), tmp_path).by_mount[""]
-    assert credential_modes(made).calls.name == "same_resource"
-    assert made.backend.listing.identity == "caller"
+    modes = credential_modes(made)
+    assert {modes.calls.name, modes.effective_listing.name} == {"same_resource"}
+    assert modes.lists_per_caller
     (issuer,) = made.auth.issuers
     assert urlsplit(issuer.issuer).netloc == urlsplit(made.backend.url).netloc
 
