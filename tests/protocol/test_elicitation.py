@@ -120,18 +120,21 @@ async def test_an_answer_in_another_session_is_not_heard(client: Client, backend
     assert backend.requests == []
 
 
-async def test_the_answer_to_one_call_is_no_consent_to_another(client: Client, backend: ScriptedBackend) -> None:
+@each("agreed", (0, 1))
+async def test_the_answer_to_one_call_is_no_consent_to_another(
+    client: Client, backend: ScriptedBackend, agreed: int
+) -> None:
     headers = await session_of(client)
     async with (
         client.stream(request("tools/call", CALL, 1), headers) as first,
         client.stream(request("tools/call", CALL, 2), headers) as second,
     ):
-        asked, other = await question_on(first), await question_on(second)
-        assert asked["id"] != other["id"]
-        await respond(client, headers, asked["id"], result=ACCEPT)
-        await respond(client, headers, other["id"], result={"action": "decline"})
-        assert not (await result_of(first))["isError"]
-        assert (await result_of(second))["isError"]
+        ids = [(await question_on(stream))["id"] for stream in (first, second)]
+        assert ids[0] != ids[1]
+        await respond(client, headers, ids[agreed], result=ACCEPT)
+        await respond(client, headers, ids[1 - agreed], result={"action": "decline"})
+        failed = [(await result_of(stream))["isError"] for stream in (first, second)]
+    assert failed == [agreed == 1, agreed == 0]
     assert len(backend.requests) == 1
 
 
