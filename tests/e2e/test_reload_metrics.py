@@ -30,6 +30,7 @@ async def test_a_refused_reload_shows_until_a_good_one(backend: ScriptedBackend,
         written(file, backend.url, limits="{discovery: often}")
         await program.logged("configuration refused, the old one stays")
         assert await until(reloads, lambda seen: seen[1]) == (0, 1, 0)
+        assert when(await scrape(session, admin)) == when(before)
         written(file, backend.url, limits="{discovery: 7/minute}")
         await program.logged(RELOADED)
         assert await until(reloads, lambda seen: seen[0]) == (1, 1, 1)
