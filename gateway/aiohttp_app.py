@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from gateway.auth.metadata import PREFIX
+from gateway.concurrency.collector import COLLECTOR
 from gateway.config.source import ConfigError
 from gateway.config.warnings import log_config_warnings
-from gateway.discovery.refreshing import COLLECTOR
 from gateway.errors import InvalidRequest
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.request import HttpRequest

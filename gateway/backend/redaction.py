@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote_plus
 
 from gateway import jsonrpc
-from gateway.concurrency.turns import run_at_once, run_in_turns
+from gateway.concurrency.turns import Turns, run_at_once, run_in_turns
 from gateway.errors import ServiceError
 from gateway.jsonrpc.response import ResponseError
 from gateway.text import printable, truncate
@@ -51,7 +51,7 @@ def written_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
 async def redact_result(value: Any, secrets: Iterable[str]) -> Any:
     """Return the value of a call's result without the secrets that look like ones."""
     known = prepare_secrets([*filter(looks_secret, secrets)])
-    return await run_in_turns(redact_in_steps(value, partial(redact_text, secrets=known)))
+    return await run_in_turns(redact_in_steps(value, partial(redact_text, secrets=known)), Turns())
 
 
 def redact_text(text: str, secrets: Sequence[str]) -> str:

@@ -3,7 +3,6 @@
 Building yields to the event loop every few milliseconds, so that a large catalog does not delay other requests.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -15,7 +14,7 @@ from gateway.catalog.diff import changes_since
 from gateway.catalog.names import assign_names
 from gateway.catalog.normalize import ToolPolicy, build_tool
 from gateway.catalog.pins import Pins
-from gateway.concurrency.turns import Turns
+from gateway.concurrency.turns import Turns, run_in_thread
 from gateway.jsonrpc import parts_of
 from gateway.model import Catalog, Listing, Method, NameStyle, QuarantinedMethod, Tool
 from gateway.schema import texts
@@ -49,12 +48,12 @@ class Builder:
         if pins is not None:  # an unreviewed method must not take the name of a reviewed one
             quarantined += [pins.unreviewed(method.name) for method in methods if not pins.admits(method.name)]
             methods = [method for method in methods if pins.admits(method.name)]
-        # These steps go over all methods at once and would block the loop; a thread lets others run every 5 ms.
+        # These steps go over all methods at once and would block the loop; beside a thread, others run every 5 ms.
         wanted = [method.name for method in methods]
-        overrides = await asyncio.to_thread(lambda: {name: curation.override_for(name) for name in wanted})
+        overrides = await run_in_thread(lambda: {name: curation.override_for(name) for name in wanted})
         chosen = {name: override.name for name, override in overrides.items() if override.name}
-        names = await asyncio.to_thread(assign_names, overrides, chosen)
-        turns, tools = Turns(), []
+        names = await run_in_thread(assign_names, overrides, chosen)
+        turns, tools = await Turns.begin(), []
         for method in methods:
             made = self._build(method, names[method.name], overrides[method.name], policy)
             if isinstance(made, Tool):

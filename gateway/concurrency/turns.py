@@ -1,30 +1,107 @@
-"""Share the turns of the event loop: give other tasks one during a long computation, run at the end of one what is
-cheaper together (decision 44), have one timer for many deadlines, and measure how long it is held."""
+"""Share the turns of the event loop: let one step of all long work run in each (decision 30), run at the end of one
+what is cheaper together (decision 44), have one timer for many deadlines, and measure how long the loop is held."""
 
 import asyncio
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Generator
-from contextvars import Context
-from typing import Any, Final
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any, Final, ParamSpec, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 SLICE: Final = 0.005
 """Seconds of work after which other tasks get a turn."""
 _MAX_QUEUED: Final = 8
 """Functions that run one after the other at most. More would gain nothing, and the first would wait longer."""
+_THREAD: Final = ThreadPoolExecutor(1, "long work")
+_Parameters = ParamSpec("_Parameters")
+_Returned = TypeVar("_Returned")
+
+
+class OneEachTurn:
+    """Let one of those that wait go on in each turn of the event loop, first in, first out: however many there are, the
+    loop is held no longer than by one of them. Each event loop has its own, see :meth:`of`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Callable[[], Any]] = deque()
+        self._is_taken = False
+
+    @classmethod
+    def of(cls, queues: WeakKeyDictionary[asyncio.AbstractEventLoop, Self]) -> Self:
+        """Return the one of the running event loop among these, made when it is first needed."""
+        loop = asyncio.get_running_loop()
+        queue = queues.get(loop)
+        if queue is None:
+            queue = queues[loop] = cls(loop)
+        return queue
+
+    def take(self) -> bool:
+        """Return whether nobody else goes on in this turn. If so, nobody else will."""
+        if self._is_taken:
+            return False
+        self._is_taken = True
+        self._loop.call_soon(self._next)
+        return True
+
+    def add(self, go_on: Callable[[], Any]) -> None:
+        """Call a function in a later turn, when all that came before it were called."""
+        self._waiting.append(go_on)
+        self.take()
+
+    async def wait(self) -> None:
+        """Return in a later turn, when it is that of the caller."""
+        turn = self._loop.create_future()
+        self.add(partial(_end, turn))
+        await turn
+
+    def _next(self) -> None:
+        self._is_taken = bool(self._waiting)
+        if self._waiting:
+            self._loop.call_soon(self._next)
+            self._waiting.popleft()()
+
+
+def _end(turn: asyncio.Future[None]) -> None:
+    if not turn.done():  # the task that waited was cancelled
+        turn.set_result(None)
+
+
+_LONG_WORK: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, OneEachTurn]] = WeakKeyDictionary()
 
 
 class Turns:
-    """Count the time of one long piece of work, from its beginning."""
+    """Count the time of one long piece of work. Made at once for work that a caller waits for and that is mostly short;
+    :meth:`begin` is for all other."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
 
+    @classmethod
+    async def begin(cls) -> Self:
+        """Wait for the first turn, unless no other long work begins in this one."""
+        queue = OneEachTurn.of(_LONG_WORK)
+        if not queue.take():
+            await queue.wait()
+        return cls()
+
     async def give(self) -> None:
-        """Give other tasks a turn, if this one has worked for its slice."""
+        """Give other tasks a turn, if this one has worked for its slice, and wait for the next of its own."""
         if time.monotonic() - self._began > SLICE:
-            await asyncio.sleep(0)
+            await OneEachTurn.of(_LONG_WORK).wait()
             self._began = time.monotonic()
+
+
+async def run_in_thread(
+    function: Callable[_Parameters, _Returned], *args: _Parameters.args, **kwargs: _Parameters.kwargs
+) -> _Returned:
+    """Run long work in a thread, when all that came before it is done. Threads share the interpreter: the event loop
+    waits for each that computes, so there is one. What may hang does not belong here."""
+    work = partial(copy_context().run, partial(function, *args, **kwargs))
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, work)
 
 
 class EndOfTurnQueue:
@@ -104,9 +181,9 @@ class Deadline:
             self._start_timer(self.due)
 
 
-async def run_in_turns(steps: Generator[None, None, Any]) -> Any:
-    """Return the value of the generator. Other tasks may get a turn where it yields."""
-    turns = Turns()
+async def run_in_turns(steps: Generator[None, None, Any], turns: Turns | None = None) -> Any:
+    """Return the value of the generator. Other tasks may get a turn where it yields, and before, without ``turns``."""
+    turns = turns or await Turns.begin()
     while True:
         try:
             next(steps)

@@ -1,83 +1,23 @@
 """Refresh views: ask the backend, build the catalog of what it lists, and record how that ended."""
 
 import asyncio
-import gc
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
 from gateway.concurrency.background import Problem, retry_delay, time_after
+from gateway.concurrency.collector import COLLECTOR, LARGE
+from gateway.concurrency.turns import Turns
 from gateway.discovery.views import Catalogs, Listings, ViewState, listing_refusal_error, listing_token
 from gateway.errors import GatewayError
 from gateway.listing.dialect import NoListing
 from gateway.model import Caller, Catalog, Listing, View
 from gateway.settings import CatalogSettings
-
-LARGE: Final = 500
-"""Tools from which a catalog is frozen."""
-_NEVER: Final = 1_000_000
-
-
-class GarbageCollector:
-    """Keep the process's garbage collector, which :data:`COLLECTOR` controls, from stopping it for a large listing.
-
-    A full collection visits every object. With a listing of some thousand methods it takes about 0.1 s, and reading the
-    listing starts several. A catalog has no reference cycles, so reference counts free it once it is replaced."""
-
-    def __init__(self) -> None:
-        self._pauses = 0
-        self._usual_threshold = 0
-        self._hosts = 0
-
-    @contextmanager
-    def left_alone(self) -> Iterator[None]:
-        """Do nothing within the block: the process is another program's, of which the gateway is a part."""
-        self._hosts += 1
-        try:
-            yield
-        finally:
-            self._hosts -= 1
-
-    @contextmanager
-    def gc_paused(self) -> Iterator[None]:
-        """Start no full collection within the block; those of young objects continue. Blocks may overlap."""
-        if self._hosts:
-            yield
-            return
-        young, middle, old = gc.get_threshold()
-        if not self._pauses:
-            self._usual_threshold = old
-            gc.set_threshold(young, middle, _NEVER)
-        self._pauses += 1
-        try:
-            yield
-        finally:
-            self._pauses -= 1
-            if not self._pauses:
-                gc.set_threshold(young, middle, self._usual_threshold)
-
-    def freeze(self) -> None:
-        """Exclude all current objects from later collections. Garbage in cycles among them (connections and tasks that
-        just ended, a service that was replaced) stays until :meth:`look_through`."""
-        if not self._hosts:
-            gc.collect(1)
-            gc.freeze()
-
-    def look_through(self) -> None:
-        """Collect the garbage among frozen objects. That takes about 0.1 s with a large listing."""
-        if gc.get_freeze_count() and not self._hosts:
-            gc.unfreeze()
-            gc.collect()
-            gc.freeze()
-
-
-COLLECTOR: Final = GarbageCollector()
 
 CONFIRMED_AFTER: Final = 60.0
 """Seconds for which a listing that shrank has to stay so."""
@@ -147,6 +87,7 @@ class Refresher:
         started, began = time.perf_counter(), self._clock()
         rebuilds = self.may_rebuild(entry)
         try:
+            await Turns.begin()  # many services may begin at once
             with COLLECTOR.gc_paused():
                 if rebuilds:
                     return await self._rebuild(entry)
@@ -154,8 +95,8 @@ class Refresher:
                 anonymous = Caller(caller.address)
                 listing = await self._fetch(anonymous if entry.view.is_shared else caller)
                 catalog = await self._catalogs.build_catalog(listing)
-                if len(catalog.tools) >= LARGE:
-                    COLLECTOR.freeze()
+                is_new = entry.catalog is None or entry.catalog.digest != catalog.digest
+                COLLECTOR.grow(len(catalog.tools) if is_new or len(catalog.tools) >= LARGE else 0)
         except NoListing as error:
             self._record_failure(entry, error, [str(step) for step in error.steps], began)
             if error.denied and (self._uses_callers_token or not entry.view.is_shared):

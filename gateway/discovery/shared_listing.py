@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from gateway import __version__, jsonrpc
+from gateway.concurrency.turns import run_in_thread
 from gateway.discovery.discovery import Discovery
 from gateway.model import Caller, JsonObject, Listing
 from gateway.settings import ServiceSettings
@@ -182,7 +183,7 @@ class SharedListing:
         if document is None:
             return None
         try:
-            listing = await asyncio.to_thread(decode_listing, document)
+            listing = await run_in_thread(decode_listing, document)
         except ValueError as error:
             log.warning("a listing in the shared store cannot be read", error=str(error))
             return None
@@ -192,7 +193,7 @@ class SharedListing:
     async def _keep(self, listing: Listing) -> bool:
         """Keep a listing for the others. Return False where each has to list for itself."""
         try:
-            document = await asyncio.to_thread(encode_listing, listing)
+            document = await run_in_thread(encode_listing, listing)
         except ValueError:
             return False  # JSON cannot express it
         return await self._store.put(self._key, document, self._ttl)

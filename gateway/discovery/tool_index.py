@@ -128,7 +128,7 @@ class ToolIndex:
         """Build the index of tools and their words. Other tasks of the event loop run in between."""
         collected, lengths = list[Tool](), list[float]()
         postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        turns = Turns()
+        turns = await Turns.begin()
         for number, (tool, words) in enumerate(tools):
             collected.append(tool)
             lengths.append(sum(words.values()))

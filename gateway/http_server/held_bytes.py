@@ -2,12 +2,12 @@
 
 import asyncio
 import ctypes
-import gc
 from collections import Counter
 from typing import Final
 
 import structlog
 
+from gateway.concurrency.collector import COLLECTOR
 from gateway.errors import Overloaded
 from gateway.http_server.refusal_log import RefusalLog
 
@@ -131,7 +131,7 @@ class FreedMemory:
 
     def _give_back(self) -> None:
         self._timer = None
-        gc.collect()  # errors and tasks refer to each other in circles, and to bodies
+        COLLECTOR.collect()  # errors and tasks refer to each other in circles, and to bodies
         _trim(0)
 
 

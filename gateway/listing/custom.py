@@ -4,10 +4,10 @@ One path finds the entries of the methods. Within an entry, other paths find the
 parameters. A missing value, or one of the wrong type, is left open. Only an entry without a usable name is quarantined.
 """
 
-import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
+from gateway.concurrency.turns import run_in_thread
 from gateway.listing import dialect
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
 from gateway.listing.entries import UnusableMethod, object_of, schema_of_word, text_of
@@ -41,7 +41,7 @@ class Custom:
         document = await dialect.first_match([question], lambda it: isinstance(it, dict | list), "no object or list")
         try:
             # In a thread: JSONPath is slow, and a listing may have thousands of entries.
-            return await asyncio.to_thread(parse_listing, document, form)
+            return await run_in_thread(parse_listing, document, form)
         except ValueError as error:
             raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {error}"))]) from None
 

@@ -1,12 +1,12 @@
 """Define what a dialect is and what it may ask, and make a listing of its entries."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from gateway.backend.redaction import REDACTED
+from gateway.concurrency.turns import run_in_thread
 from gateway.listing.entries import REMEDY, UnusableMethod, is_heading, name_parameters
 from gateway.model import NOT_ASKED, Listing, Method, QuarantinedMethod, SourceAnswer
 from gateway.settings import ListingSettings
@@ -111,7 +111,7 @@ async def first_listing(
     questions: Iterable[Question], recognizes: Callable[[Any], bool], missing: str, parse: Callable[[Any], Listing]
 ) -> Listing:
     """Return what ``parse`` makes of the :func:`first_match`, in a thread: megabytes of descriptions take seconds."""
-    return await asyncio.to_thread(parse, await first_match(questions, recognizes, missing))
+    return await run_in_thread(parse, await first_match(questions, recognizes, missing))
 
 
 async def first_match(questions: Iterable[Question], recognizes: Callable[[Any], bool], missing: str) -> Any:

@@ -4,7 +4,6 @@
 Nothing is fetched: a document that is not named there stays out, since its address is the backend's choice.
 """
 
-import asyncio
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -12,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from gateway import jsonrpc
+from gateway.concurrency.turns import run_in_thread
 from gateway.listing.dialect import ListingSource, NoListing, Step
 from gateway.model import SourceAnswer
 
@@ -59,7 +59,7 @@ async def read_file(read: Callable[[str], Awaitable[bytes]], file: str) -> tuple
     """Return the value of a local JSON or YAML file, and its bytes. Raise :class:`NoListing`."""
     try:
         raw = await read(file)
-        return await asyncio.to_thread(load, raw), raw  # a saved answer may have megabytes
+        return await run_in_thread(load, raw), raw  # a saved answer may have megabytes
     except (OSError, ValueError) as error:
         what = getattr(error, "strerror", None) or str(error)
         raise NoListing([Step(file, SourceAnswer(what))]) from None

@@ -5,13 +5,13 @@ texts are quoted, optional arguments stand in parentheses. Below "Arguments" eac
 whether it is required. Every descendant accepts params by position, only some by name.
 """
 
-import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
 from gateway import jsonrpc
+from gateway.concurrency.turns import run_in_thread
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step, call_question, first_match, listing_of
 from gateway.listing.entries import any_if_null, any_of, schema_of_phrase
 from gateway.listing.introspection import ask_each
@@ -52,7 +52,7 @@ class Help:
                 raise NoListing([Step(HELP, SourceAnswer("JSON, but no page for its first command"))])
         pages = await ask_each(source, HELP, names)
         # In a thread: thousands of pages take seconds to read.
-        return await asyncio.to_thread(parse_listing, text, pages)
+        return await run_in_thread(parse_listing, text, pages)
 
 
 def recognizes(document: Any) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
+from gateway.concurrency.turns import run_in_thread
 from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of
 from gateway.listing.docstrings import fill_from_docstring
 from gateway.listing.entries import any_if_null, any_of, schema_of_word, text_of
@@ -51,7 +52,7 @@ class SystemIntrospection:
         helps = await ask_each(source, HELP, names) if HELP in names else {}
         takes_names = await _takes_names(source, helps)
         # In a thread: to read the help of thousands of methods takes seconds.
-        return await asyncio.to_thread(parse_listing, listed, signatures, helps, takes_names=takes_names)
+        return await run_in_thread(parse_listing, listed, signatures, helps, takes_names=takes_names)
 
 
 def is_saved(value: Any) -> bool:

@@ -4,7 +4,6 @@ Any version is accepted, since real documents say 1.0.0-rc1 to 1.4.1 and differ 
 means unknown here, although the specification says "either" (Method Object): three of four real services refuse one.
 """
 
-import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import urljoin
 
 from gateway import jsonrpc
+from gateway.concurrency.turns import run_in_thread
 from gateway.jsonrpc import resolve
 from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
 from gateway.listing.documents import inline_documents, read_documents
@@ -50,7 +50,7 @@ class OpenRpc:
         document = await first_match(questions, recognizes, "no OpenRPC document")
         others = await read_documents(source)
         # In a thread: documents have up to megabytes, and the interpreter gives way to the event loop every 5 ms.
-        return await asyncio.to_thread(lambda: parse_listing(inline_documents(document, others)))
+        return await run_in_thread(lambda: parse_listing(inline_documents(document, others)))
 
 
 def _document_urls(source: ListingSource) -> tuple[str, ...]:

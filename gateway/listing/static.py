@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import yaml
 
+from gateway.concurrency.turns import run_in_thread
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
 from gateway.listing.documents import inline_documents, read_documents, read_file
@@ -95,9 +96,9 @@ async def _read_listing(read: Callable[[str], Awaitable[bytes]], file: str, othe
     """Return the listing in a file. Raise :class:`NoListing` with a step for each fault, which names its line."""
     document, raw = await read_file(read, file)
     try:
-        return await asyncio.to_thread(parse_listing, document, others)
+        return await run_in_thread(parse_listing, document, others)
     except FaultyFile as error:
-        lines = await asyncio.to_thread(find_lines, raw, [fault.path for fault in error.args])
+        lines = await run_in_thread(find_lines, raw, [fault.path for fault in error.args])
         steps = zip(error.args, lines, strict=True)
         raise NoListing(Step(f"{file}:{line}", SourceAnswer(str(fault))) for fault, line in steps) from None
     except RecursionError:

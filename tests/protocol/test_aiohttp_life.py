@@ -17,8 +17,8 @@ import structlog
 from aiohttp import ClientSession, web
 
 from gateway.aiohttp_app import GATEWAY, aiohttp_app
+from gateway.concurrency.collector import LARGE
 from gateway.config.source import ConfigError, load_settings
-from gateway.discovery.refreshing import LARGE
 from gateway.process.server import Server
 from tests.fault.behaviours import result
 from tests.fault.methods import ECHO, Rpc, openrpc

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import ClientSession
 
-from gateway.discovery.refreshing import LARGE
+from gateway.concurrency.collector import LARGE
 from gateway.http_client.session import Outbound
 from gateway.service.group import Group
 from tests.fault.behaviours import Hang, result

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway import jsonrpc
 from gateway.backend.source import decode_in_steps
-from gateway.discovery.refreshing import COLLECTOR
+from gateway.concurrency.collector import COLLECTOR
 from tests.each import each
 from tests.orders import openrpc
 from tests.pace import slowness

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from gateway.discovery.refreshing import GarbageCollector
+from gateway.concurrency.collector import LARGE, GarbageCollector
 
 
 @pytest.fixture(autouse=True)
@@ -32,12 +33,39 @@ def test_full_collections_are_postponed_until_the_last_of_overlapping_listings_i
     first, second = collector.gc_paused(), collector.gc_paused()
     first.__enter__()
     second.__enter__()
-    assert gc.get_threshold()[:2] == usual[:2]
     assert gc.get_threshold()[2] > 100_000
     first.__exit__(None, None, None)
     assert gc.get_threshold()[2] > 100_000
     second.__exit__(None, None, None)
     assert gc.get_threshold() == usual
+
+
+async def test_what_is_to_be_collected_during_a_listing_is_collected_behind_it() -> None:
+    collector, knot = GarbageCollector(), Knot()
+    garbage = weakref.ref(knot)
+    with collector.gc_paused():
+        gc.collect()  # now it is old
+        del knot
+        collector.collect()
+        assert garbage() is not None
+    await asyncio.sleep(0)
+    assert garbage() is None
+
+
+def test_thresholds_that_are_set_during_a_listing_hold_behind_it() -> None:
+    collector = GarbageCollector()
+    with collector.gc_paused():
+        collector.tune((9_000, 8, 7))
+        assert gc.get_threshold()[2] > 100_000
+    assert gc.get_threshold() == (9_000, 8, 7)
+
+
+def test_many_small_catalogs_are_set_aside_as_a_large_one_is() -> None:
+    collector, before = GarbageCollector(), gc.get_freeze_count()
+    for _ in range(LARGE // 100):
+        assert gc.get_freeze_count() == before
+        collector.grow(100)
+    assert gc.get_freeze_count() > before
 
 
 def test_a_listing_that_fails_leaves_the_collector_as_it_was() -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gateway.catalog.build import Builder
-from gateway.discovery.refreshing import COLLECTOR
+from gateway.concurrency.collector import COLLECTOR
 from gateway.listing.openrpc import parse_listing
 from gateway.model import Catalog, Listing, Method, QuarantinedMethod
 from gateway.schema.bundling import MAX_ENUM, MAX_SUBSCHEMAS

@@ -10,7 +10,7 @@ import referencing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.discovery.refreshing import COLLECTOR
+from gateway.concurrency.collector import COLLECTOR
 from gateway.schema.patterns import MAX_WEIGHT, SIZES, admit_patterns, patterns_of, remove_patterns
 from gateway.schema.validation import MISMATCH, ValidatorCache
 from tests.each import each

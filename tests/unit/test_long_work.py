@@ -1,0 +1,99 @@
+"""Long work of many takes one step in each turn of the event loop, in the order in which it came."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Generator
+from weakref import WeakKeyDictionary
+
+import pytest
+
+from gateway.concurrency.turns import SLICE, OneEachTurn, Turns, run_in_thread, run_in_turns
+from tests.waiting import until
+
+
+async def test_one_goes_on_in_each_turn_in_the_order_of_asking() -> None:
+    turn, seen = 0, list[tuple[int, str]]()
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def work(name: str) -> None:
+        await Turns.begin()
+        seen.append((turn, name))
+
+    counting = asyncio.create_task(count_turns())
+    names = [f"piece {number}" for number in range(20)]
+    await asyncio.gather(*map(work, names))
+    counting.cancel()
+    assert [name for _, name in seen] == names
+    assert len({number for number, _ in seen}) == len(names)
+
+
+async def test_alone_it_waits_for_nobody_at_its_beginning() -> None:
+    steps = Turns.begin()
+    with pytest.raises(StopIteration):
+        steps.send(None)
+    steps.close()
+
+
+async def test_who_stops_waiting_holds_up_nobody() -> None:
+    queue, seen = OneEachTurn(asyncio.get_running_loop()), list[str]()
+
+    async def work(name: str) -> None:
+        await queue.wait()
+        seen.append(name)
+
+    first, second, third = (asyncio.create_task(work(name)) for name in ("first", "second", "third"))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.gather(first, third)
+    assert seen == ["first", "third"]
+
+
+async def test_a_long_piece_lets_another_begin_between_its_steps() -> None:
+    seen = list[str]()
+
+    def steps(name: str) -> Generator[None, None, None]:
+        for _ in range(3):
+            end = time.monotonic() + 1.2 * SLICE
+            while time.monotonic() < end:
+                pass
+            seen.append(name)
+            yield
+
+    await asyncio.gather(*(run_in_turns(steps(name)) for name in ("a", "b")))
+    assert seen == ["a", "a", "b", "a", "b", "b"]  # a asks for its second step before b asks for its first
+
+
+async def test_each_event_loop_has_its_own_queue_and_only_one() -> None:
+    queues: WeakKeyDictionary[asyncio.AbstractEventLoop, OneEachTurn] = WeakKeyDictionary()
+    assert OneEachTurn.of(queues) is OneEachTurn.of(queues)
+
+    async def queue() -> OneEachTurn:
+        return OneEachTurn.of(queues)
+
+    other = await asyncio.to_thread(lambda: asyncio.run(queue()))
+    assert other is not OneEachTurn.of(queues)
+
+
+async def test_threads_compute_one_after_the_other() -> None:
+    under_way, most, may_end = 0, 0, threading.Event()
+
+    def compute() -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        may_end.wait()
+        under_way -= 1
+
+    tasks = [asyncio.create_task(run_in_thread(compute)) for _ in range(5)]
+    await until(lambda: under_way)
+    may_end.set()
+    await asyncio.gather(*tasks)
+    assert most == 1
