@@ -9,47 +9,59 @@ from urllib.parse import unquote, urlsplit
 from gateway.backend.framing import Framing
 from gateway.backend.http import HEADERS, HttpTransport
 from gateway.backend.sockets import SocketLink, SocketTransport
-from gateway.backend.transport import Outgoing
+from gateway.backend.transport import MAX_LISTING, Outgoing
+from gateway.backend.unfinished import UnfinishedMessages
 from gateway.http_client.choice import open_client
 from gateway.http_client.connecting import Connector, Peer
 from gateway.http_client.response import CONNECT_TIMEOUT
 from gateway.http_client.session import Outbound
 from gateway.http_client.streams import Stream
 from gateway.http_client.tls import TlsFiles
-from gateway.http_client.websocket import WebSocket, refuse_redirects
+from gateway.http_client.websocket import take_over
 from gateway.settings import ServiceSettings
+from gateway.settings.backend import Backend
 
 _ROOM: Final = 4
 """Size of the largest message on a socket, as a multiple of the largest answer: a larger one ends the connection, and
 all calls on it, while an answer that is too large is the fault of its own call."""
 
 
+def _room(backend: Backend) -> int:
+    return max(_ROOM * backend.max_response, MAX_LISTING)
+
+
 def open_transport(
-    settings: ServiceSettings, tls: TlsFiles, reserve: Callable[[int], bool], *, digest: bool
+    settings: ServiceSettings,
+    tls: TlsFiles,
+    reserve: Callable[[int], bool],
+    unfinished: UnfinishedMessages,
+    *,
+    digest: bool,
 ) -> HttpTransport | SocketTransport:
-    """Return the transport to a service, which opens no connection yet. ``reserve`` counts memory for what is read;
-    with ``digest`` the HTTP client answers challenges."""
+    """Return the transport to a service, which opens no connection yet. ``reserve`` counts memory for what is read over
+    HTTP, ``unfinished`` on sockets; with ``digest`` the HTTP client answers challenges."""
     wire = settings.backend.wire
     if wire == "http":
         return HttpTransport(open_client(settings, tls, HEADERS, reserve, digest=digest), settings.backend.target)
-    return (_WebSockets if wire == "websocket" else _Streams)(settings, tls, reserve)
+    return (_WebSockets if wire == "websocket" else _Streams)(settings, tls, unfinished)
 
 
 class _WebSockets(SocketTransport):
     """Send messages over WebSockets. Their handshake carries the headers and the query of a credential."""
 
-    def __init__(self, settings: ServiceSettings, tls: TlsFiles, reserve: Callable[[int], bool]) -> None:
+    def __init__(self, settings: ServiceSettings, tls: TlsFiles, unfinished: UnfinishedMessages) -> None:
         backend = settings.backend
-        super().__init__(_ROOM * backend.max_response, reserve, backend.timeout)
+        super().__init__(_room(backend), backend.max_response, unfinished, backend.timeout)
         fixed = {name: value.get_secret_value() for name, value in backend.headers.items()}
         headers = {"User-Agent": HEADERS["User-Agent"], **fixed}
         self._url = backend.url
-        self._outbound = Outbound(connections=0, tls=tls, headers=headers, middlewares=(refuse_redirects,))
+        self._outbound = Outbound(connections=0, tls=tls, headers=headers)
 
-    async def connect(self, outgoing: Outgoing, link: SocketLink) -> WebSocket:
+    async def connect(self, outgoing: Outgoing, link: SocketLink) -> Stream:
         parts = outgoing.parts
-        socket = await self._outbound.open_websocket(parts.url(self._url), parts.headers, max_bytes=self.room)
-        return WebSocket(socket, link.message_received, link.connection_lost)
+        answer = await self._outbound.open_websocket(parts.url(self._url), parts.headers)
+        notes = (link.message_received, link.note_held, link.connection_lost)
+        return take_over(answer, self.room, *notes, self.patience)
 
     async def close(self) -> None:
         await super().close()
@@ -59,19 +71,19 @@ class _WebSockets(SocketTransport):
 class _Streams(SocketTransport):
     """Send messages over TCP, TLS, or a Unix socket."""
 
-    def __init__(self, settings: ServiceSettings, tls: TlsFiles, reserve: Callable[[int], bool]) -> None:
+    def __init__(self, settings: ServiceSettings, tls: TlsFiles, unfinished: UnfinishedMessages) -> None:
         backend = settings.backend
-        super().__init__(_ROOM * backend.max_response, reserve, backend.timeout)
+        super().__init__(_room(backend), backend.max_response, unfinished, backend.timeout)
         url = urlsplit(backend.url)
         path = unquote(url.path) if url.scheme == "unix" else None
         self._peer = Peer(url.hostname or "", url.port or 0, url.scheme == "tls", path)
         self._connector = Connector(tls)
 
     async def connect(self, outgoing: Outgoing, link: SocketLink) -> Stream:
-        framing = Framing(outgoing.form.framing)
-        feed = framing.reader(self.room).feed
+        framing = Framing(outgoing.form.framing, self.room)
         until = asyncio.get_running_loop().time() + CONNECT_TIMEOUT
-        make = partial(Stream, framing.wrap, feed, link.message_received, link.connection_lost)
+        notes = (link.message_received, link.note_held, link.connection_lost)
+        make = partial(Stream, framing, *notes, self.patience)
         return await self._connector.connect(self._peer, make, until)
 
     async def close(self) -> None:

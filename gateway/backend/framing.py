@@ -28,6 +28,11 @@ _BRACKET: Final = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\
 """The next bracket after any whole strings, or the quote of a string that is not complete."""
 
 
+_BRACKETS: Final = 500
+"""Brackets that are counted in one step, which takes a fraction of a millisecond."""
+_NOT_YET: Final = -1
+
+
 class UnusableStream(ValueError):
     """Raised where no further message can be told apart."""
 
@@ -41,10 +46,19 @@ class Reader(ABC):
         self._seen = 0
         """Bytes of ``_held`` that belong to the message and need no second look."""
 
+    @property
+    def unfinished(self) -> int:
+        """Return how many bytes are held."""
+        return len(self._held)
+
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the messages that are complete with these bytes. Raises :class:`UnusableStream`."""
+        """Yield the messages that are complete with these bytes, and nothing in between where a look for the end of one
+        takes long. Raises :class:`UnusableStream`."""
         self._held += data
         while (end := self._end_of_message()) is not None:
+            if end == _NOT_YET:
+                yield b""
+                continue
             self._check(end)
             with memoryview(self._held) as held:
                 message = bytes(held[:end])
@@ -63,7 +77,8 @@ class Reader(ABC):
 
     @abstractmethod
     def _end_of_message(self) -> int | None:
-        """Return the size of the message at the beginning of ``_held``, None if it is not complete."""
+        """Return the size of the message at the beginning of ``_held``, None if it is not complete, :data:`_NOT_YET` to
+        be called again."""
 
 
 class _Marked(Reader):
@@ -126,7 +141,9 @@ class _Unmarked(Reader):
         if not depth:
             opening = _OPENING.search(held)
             del held[: len(held) if opening is None else opening.start()]
-        while at < len(held):
+        for _ in range(_BRACKETS):
+            if at >= len(held):
+                break
             if self._is_in_string:
                 at = _STRING.match(held, at).end()  # type: ignore[union-attr]  # it matches nothing, too
                 if held[at : at + 1] != b'"':  # the string goes on, perhaps with the rest of an escape
@@ -146,24 +163,37 @@ class _Unmarked(Reader):
             if not depth:
                 self._depth = 0
                 return at
+        else:
+            self._seen, self._depth = at, depth
+            return _NOT_YET
         self._seen, self._depth = at, depth
         return None
 
 
 class Framing:
-    """Write messages as one framing has them, and make the reader of each connection."""
+    """Write and read the messages of one connection as this framing has them. One that comes has at most ``most``
+    bytes."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, most: int) -> None:
         self._is_measured = name == "content-length"
         self._sent = {"auto": b"\n", "newline": b"\n", "etx": b"\x03"}.get(name, b"")
-        self._read = self._sent if name != "auto" else b""
+        read = self._sent if name != "auto" else b""
+        self._reader: Reader = (
+            _Measured(most) if self._is_measured else _Marked(most, read) if read else _Unmarked(most)
+        )
+        self.feed = self._reader.feed
+
+    @property
+    def unfinished(self) -> int:
+        return self._reader.unfinished
 
     def wrap(self, message: bytes) -> bytes:
         """Return the bytes to send for a message."""
         return b"Content-Length: %d\r\n\r\n%b" % (len(message), message) if self._is_measured else message + self._sent
 
-    def reader(self, most: int) -> Reader:
-        """Return a reader of messages that have at most ``most`` bytes."""
-        if self._is_measured:
-            return _Measured(most)
-        return _Marked(most, self._read) if self._read else _Unmarked(most)
+    def owed(self) -> bytes:
+        """Return nothing: no framing sends anything of its own."""
+        return b""
+
+    def farewell(self) -> bytes:
+        return b""

@@ -7,6 +7,9 @@
 * What the service asks is answered, and what it tells is dropped and counted: no caller of ours knows of it.
 * A message that was given to the socket counts as sent, whether the service read it or not.
 * After a time-out in which nothing came, the connection gets no new calls: the other side may be gone without a word.
+  While the system says that nothing is acknowledged, it gets none either, and another is opened. It may come back.
+* A service that sends too much of what belongs to no call loses the connection, and has a second of quiet.
+* What an unfinished message holds counts for the service (:mod:`gateway.backend.unfinished`).
 * Where answers have no ids, one message is under way at a time, and a connection ends with one that was given up.
 """
 
@@ -14,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
@@ -22,11 +24,11 @@ from msgspec import Struct
 
 from gateway.backend.http import handshake_reply
 from gateway.backend.transport import Outgoing, Reply
+from gateway.backend.unfinished import UnfinishedMessages
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.http_client import response
-from gateway.http_client.response import CONNECT_TIMEOUT, HandshakeRefused, OutboundError
+from gateway.http_client.response import CHUNK, CONNECT_TIMEOUT, HandshakeRefused, OutboundError
 from gateway.http_client.streams import Stream
-from gateway.http_client.websocket import WebSocket
 from gateway.jsonrpc import NULL
 from gateway.jsonrpc.response import Head, answer_to_service, id_in_broken, parse_head
 
@@ -34,8 +36,17 @@ _MOST_LINKS: Final = 3
 """Connections that are kept: for calls, for listings with a credential of their own, and for a login."""
 _MOST_ATTEMPTS: Final = 2
 """Connections that a message is tried on, while nothing of it was sent."""
+_MOST_SILENT: Final = 2
+"""Connections on which nothing is acknowledged, with which no other is opened."""
 _MOST_GIVEN_UP: Final = 256
 """Calls that were given up on one connection and not answered, with which it gets no new ones."""
+
+_MOST_UNASKED: Final = 10_000
+"""Messages of nobody that one connection may bring in a second."""
+_QUIET: Final = 1.0
+"""Seconds from the end of a connection that brought more to the opening of the next."""
+_LOOK: Final = 0.5
+"""Seconds from one look to the next at whether what was sent is acknowledged."""
 
 log = structlog.get_logger()
 
@@ -46,6 +57,8 @@ class _Awaited(Struct, eq=False):
     is_in_order: bool
     """Says that its answer may be without an id."""
     is_sent: bool = False
+    size: int = 0
+    """Bytes of its answer."""
 
     @property
     def is_answered(self) -> bool:
@@ -53,19 +66,21 @@ class _Awaited(Struct, eq=False):
 
 
 class SocketTransport(ABC):
-    """Send messages over connections that subclasses open. An unfinished message may hold ``room`` bytes of memory,
-    which ``reserve`` counts while a connection has calls under way. A connection gets no new calls once one on it was
-    given up for ``patience`` seconds and has no answer yet."""
+    """Send messages over connections that subclasses open. A message that comes has at most ``room`` bytes, and counts
+    in ``unfinished`` until it is whole and taken; an answer has mostly at most ``usual`` bytes. A connection gets no
+    new calls once one on it was given up for ``patience`` seconds and has no answer yet."""
 
     has_documents = False
 
-    def __init__(self, room: int, reserve: Callable[[int], bool], patience: float) -> None:
+    def __init__(self, room: int, usual: int, unfinished: UnfinishedMessages, patience: float) -> None:
         self.room = room
-        self.reserve = reserve
-        self._patience = patience
+        self.usual = usual
+        self.unfinished = unfinished
+        self.patience = patience
         self._links: list[SocketLink] = []
         self._openings: SingleFlight[tuple[Any, ...], SocketLink] = SingleFlight()
         self._turn = asyncio.Lock()
+        self._opens_at = 0.0
         self._is_closed = False
         self.dropped = self.unowned = 0
 
@@ -102,7 +117,7 @@ class SocketTransport(ABC):
                 self._turn.release()
 
     @abstractmethod
-    async def connect(self, outgoing: Outgoing, link: SocketLink) -> WebSocket | Stream:
+    async def connect(self, outgoing: Outgoing, link: SocketLink) -> Stream:
         """Return a connection for messages like this one, which tells ``link`` what comes. Raises
         :class:`~gateway.http_client.response.ConnectFailed` and
         :class:`~gateway.http_client.response.HandshakeRefused`."""
@@ -116,6 +131,15 @@ class SocketTransport(ABC):
     def forget(self, link: SocketLink) -> None:
         if link in self._links:
             self._links.remove(link)
+
+    def largest(self) -> int:
+        """Return the size of the largest answer that is awaited."""
+        return max((waiter.max_bytes for link in self._links for waiter in link.waiters.values()), default=self.usual)
+
+    def open_later(self) -> None:
+        """Open no connection for a while."""
+        self._opens_at = asyncio.get_running_loop().time() + _QUIET
+        log.warning("a connection is ended on which the backend sends too much of its own", most=_MOST_UNASKED)
 
     def drop(self) -> None:
         """Count a message that belongs to no call."""
@@ -132,21 +156,24 @@ class SocketTransport(ABC):
     def _usable(self, outgoing: Outgoing, key: str) -> SocketLink | None:
         """Return a connection with this credential on which the answer can be told from any other."""
         for link in tuple(self._links):
-            if link.has_waited(self._patience):
+            if link.has_waited(self.patience):
                 link.retire()
-            elif link.is_for(outgoing) and not link.expects(key):
+            elif link.is_for(outgoing) and not link.expects(key) and not link.is_silent:
                 return link
         return None
 
     async def _open(self, outgoing: Outgoing) -> SocketLink:
         if self._is_closed:
             raise response.ConnectFailed("the gateway has closed its connections")
+        if sum(link.is_silent for link in self._links) >= _MOST_SILENT:
+            raise response.ConnectFailed("nothing is acknowledged on its connections")
         parts, framing = outgoing.parts, outgoing.form.framing
         key = (framing, *sorted(parts.headers.items()), None, *sorted(parts.query.items()))
         return await self._openings.join(key, lambda: self._open_link(outgoing))
 
     async def _open_link(self, outgoing: Outgoing) -> SocketLink:
         link = SocketLink(self, outgoing)
+        await asyncio.sleep(max(0.0, self._opens_at - asyncio.get_running_loop().time()))
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 link.connection = await self.connect(outgoing, link)
@@ -165,7 +192,7 @@ class SocketTransport(ABC):
 class SocketLink:
     """Hold one connection, and who waits for what on it. ``waiters`` are by the id of their message."""
 
-    connection: WebSocket | Stream
+    connection: Stream
 
     def __init__(self, transport: SocketTransport, first: Outgoing) -> None:
         self._parts, self._framing = first.parts, first.form.framing
@@ -179,6 +206,19 @@ class SocketLink:
         self._received_at = self._loop.time()
         self._is_retired = False
         self.has_ended = False
+        self.is_silent = False
+        self._look: asyncio.TimerHandle | None = None
+        self._held = 0
+        self._second, self._unasked = 0.0, 0
+        """Messages of nobody that came since then."""
+
+    @property
+    def owner(self) -> object:
+        return self._transport
+
+    @property
+    def largest(self) -> int:
+        return self._transport.largest()
 
     def is_for(self, outgoing: Outgoing) -> bool:
         """Return whether for another message the handshake and the framing would have been the same, and whether its
@@ -205,8 +245,6 @@ class SocketLink:
             self._is_in_doubt = True  # services answer with null for the id where they cannot read a notification
             await self._give(outgoing.body)
             return Reply(b"")
-        if not self.waiters and not self._transport.reserve(self._transport.room):
-            raise response.NoRoomToSend("too much is held to read an answer")
         is_in_order = outgoing.form.in_order is True
         waiter = self.waiters[key] = _Awaited(self._loop.create_future(), max_bytes, is_in_order)
         try:
@@ -220,10 +258,10 @@ class SocketLink:
             raise
         finally:
             del self.waiters[key]
-            if not self.waiters:
-                self._transport.reserve(-self._transport.room)
-                if self._is_retired:
-                    self.connection.abort()
+            if waiter.size:
+                self._count()
+            if not self.waiters and self._is_retired:
+                self.connection.close()
 
     def _give_up(self, key: str) -> None:
         self._given_up[key] = self._loop.time()
@@ -235,10 +273,21 @@ class SocketLink:
             await self.connection.wait_for_room()
             if waiter is not None:
                 waiter.is_sent = True
-            await self.connection.send(body)
+            self.connection.send(body)
         except response.EndedUnsent:
             self.retire(at_once=True)
             raise
+        if self._look is None:
+            self._look = self._loop.call_later(_LOOK, self._look_at_silence)
+
+    def _look_at_silence(self) -> None:
+        """Look whether what was sent is acknowledged, and again while something is under way."""
+        self._look = None
+        was_silent, self.is_silent = self.is_silent, self.connection.is_silent()
+        if self.is_silent and not was_silent:
+            log.warning("nothing is acknowledged on a connection; it gets no new calls until something is")
+        if (self.waiters or self.is_silent) and not self.has_ended:
+            self._look = self._loop.call_later(_LOOK, self._look_at_silence)
 
     def note_time_out(self, timeout: float) -> None:
         """Retire the connection if nothing came on it meanwhile, or if what came may be half a message of nobody."""
@@ -250,7 +299,21 @@ class SocketLink:
         self._is_retired = True
         self._transport.forget(self)
         if at_once or not self.waiters:
-            self.connection.abort()
+            self.connection.close()
+
+    def give_up(self, reason: str) -> None:
+        """End the connection now, and tell the calls on it why."""
+        self._transport.forget(self)
+        self.connection.end(reason)
+
+    def note_held(self, size: int) -> None:
+        """Note how many bytes of unfinished messages the connection holds."""
+        self._held = size
+        self._count()
+
+    def _count(self) -> None:
+        taken = sum(waiter.size for waiter in self.waiters.values())
+        self._transport.unfinished.count(self, self._held + taken)
 
     def message_received(self, raw: bytes) -> bytes | None:
         self._received_at = self._loop.time()
@@ -271,17 +334,31 @@ class SocketLink:
             waiter = self.waiters.get(key)
         if waiter is None or waiter.reply.done():
             self._transport.drop()
+            self._note_unasked()
         elif len(raw) > waiter.max_bytes:
             waiter.reply.set_exception(response.AnswerTooLarge(f"larger than {waiter.max_bytes} bytes"))
         else:
+            waiter.size = len(raw) if len(raw) > CHUNK else 0
             waiter.reply.set_result(Reply(raw))
         return None
 
     def _asked_or_told(self, head: Head) -> bytes | None:
+        self._note_unasked()
         if head.id is not None:
             return answer_to_service(head)
         self._transport.drop()
         return None
+
+    def _note_unasked(self) -> None:
+        """Count what belongs to no call. End the connection if that is too much."""
+        now = self._loop.time()
+        if now - self._second > 1.0:
+            self._second, self._unasked = now, 0
+        self._unasked += 1
+        if self._unasked > _MOST_UNASKED and not self.has_ended:
+            self.has_ended = True
+            self._transport.open_later()
+            self.give_up(f"it brought more than {_MOST_UNASKED} messages a second that belong to no call")
 
     def _waiter_without_id(self, *, is_fault: bool) -> _Awaited | None:
         """Return whose a message without an id is: that of the only call under way, if no other can be meant."""
@@ -296,6 +373,8 @@ class SocketLink:
 
     def connection_lost(self, error: OutboundError) -> None:
         self.has_ended = True
+        if self._look is not None:
+            self._look.cancel()
         self._transport.forget(self)
         for waiter in self.waiters.values():
             if not waiter.reply.done():

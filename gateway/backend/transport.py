@@ -14,13 +14,16 @@ Queue, breaker, deadlines, resends, redaction and records know no more than this
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from gateway.backend.request_parts import NOTHING, RequestParts
 from gateway.errors import ToolFault
 from gateway.model import HttpFacts, MessageForm, SourceAnswer
+
+MAX_LISTING: Final = 16 * 1024**2
+"""Largest answer of a listing, in bytes, unless ``backend.max_response`` is larger."""
 
 
 class Outgoing(Struct, eq=False, gc=False):

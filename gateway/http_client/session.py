@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final
 from weakref import WeakSet
 
 import aiohttp
@@ -22,6 +22,7 @@ from gateway.http_client.connecting import REASONS
 from gateway.http_client.resolver import AddressRefused, Reach, Resolver
 from gateway.http_client.response import CHUNK, CONNECT_TIMEOUT, Answer, ConnectFailed, OutboundError, has_input
 from gateway.http_client.tls import CERTIFICATE_ALERT, TlsFiles, certificate_reason, tls_reason
+from gateway.http_client.websocket import Handshake
 
 
 class _AiohttpResolver(aiohttp.abc.AbstractResolver):
@@ -81,7 +82,7 @@ class _CarefulConnector(aiohttp.BaseConnector):
         return connection
 
 
-_CLOSING: Final = aiohttp.ClientWSTimeout(ws_close=1.0)  # seconds for the other side to close a WebSocket, too
+_HANDSHAKE: Final = aiohttp.ClientTimeout(total=None)  # who opens a WebSocket waits as long as it has time
 
 
 class _Connector(_CarefulConnector, aiohttp.TCPConnector):
@@ -180,28 +181,29 @@ class Outbound:
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
             raise response.BadHttp("the answer is not valid HTTP") from error
 
-    async def open_websocket(
-        self, url: str, headers: Mapping[str, str], *, max_bytes: int
-    ) -> aiohttp.ClientWebSocketResponse[Literal[False]]:
-        """Open a WebSocket whose messages have at most ``max_bytes``. Raises :class:`ConnectFailed` and
-        :class:`HandshakeRefused`."""
+    async def open_websocket(self, url: str, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        """Return the answer of a service that opens a WebSocket (RFC 6455 §4.1). Raises :class:`ConnectFailed` and
+        :class:`HandshakeRefused`, also for a redirect: it would carry a credential to another host."""
         _EXCHANGE.set(_Exchange())
+        handshake = Handshake()
         try:
-            return await self._session.ws_connect(
+            answer = await self._session.get(
                 url,
-                headers=headers,
+                headers={**headers, **handshake.headers},
+                allow_redirects=False,
+                read_until_eof=False,
                 proxy=self._proxy,
                 server_hostname=self._tls.server_name,
-                timeout=_CLOSING,
-                max_msg_size=max_bytes,
-                decode_text=False,
+                timeout=_HANDSHAKE,
             )
-        except aiohttp.WSServerHandshakeError as error:
-            raise response.HandshakeRefused(Answer(error.status, error.headers or {}, b"")) from error
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
             raise response.ConnectFailed(_reason(error, self._tls)) from error
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
             raise response.ConnectFailed("its answer to a WebSocket's handshake is none") from error
+        if not handshake.is_accepted(answer.status, answer.headers):
+            answer.close()
+            raise response.HandshakeRefused(Answer(answer.status, answer.headers, b""))
+        return answer
 
 
 @lru_cache(1000)

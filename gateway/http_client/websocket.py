@@ -1,76 +1,158 @@
 """Carry whole messages over a WebSocket (RFC 6455), each in one text message.
 
-The handshake follows no redirect: aiohttp would carry the headers of a credential to another origin.
+aiohttp makes the handshake, with its proxies, TLS and credentials, and follows no redirect: it would carry the headers
+of a credential to another origin. From then on the connection is ours, and ``websockets`` reads and writes the frames:
+aiohttp's reader tells nobody how much it holds of a message, and reads all that comes in one turn (decision 30).
 """
 
-import asyncio
-from collections.abc import Callable
-from typing import Final, Literal
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import aiohttp
+from websockets.exceptions import PayloadTooBig
+from websockets.frames import DATA_OPCODES, Frame
+from websockets.protocol import Protocol, Side
+from websockets.utils import accept_key, generate_key
 
-from gateway.http_client.response import EndedUnsent, Interrupted, OutboundError
+from gateway.http_client.response import ConnectFailed, OutboundError
+from gateway.http_client.streams import Stream
 
-_DATA: Final = (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY)
-
-
-async def refuse_redirects(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """Return the answer to a handshake, a middleware of aiohttp's. Raise what any other than 101 raises."""
-    answer = await handler(request)
-    if answer.status == 101:
-        return answer
-    answer.close()
-    raise aiohttp.WSServerHandshakeError(
-        answer.request_info, (), message="refused", status=answer.status, headers=answer.headers
-    )
+_PART: Final = 4 * 1024
+"""Bytes that are read in one step. A frame of the least size takes some microseconds."""
+_NORMAL_CLOSURE: Final = 1000
 
 
-class WebSocket:
-    """Carry messages until one side ends. ``on_message`` takes each that comes and returns what to send back at once,
-    ``on_end`` takes the end, once."""
+class Handshake:
+    """Open a WebSocket with these headers (RFC 6455 §4.1)."""
 
-    def __init__(
-        self,
-        socket: aiohttp.ClientWebSocketResponse[Literal[False]],
-        on_message: Callable[[bytes], bytes | None],
-        on_end: Callable[[OutboundError], None],
-    ) -> None:
-        self._socket = socket
-        self._on_message = on_message
-        self._on_end = on_end
-        self._is_over = False
-        self._reading = asyncio.create_task(self._read())
+    def __init__(self) -> None:
+        self._key = generate_key()
+        self.headers: Final = {
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": self._key,
+        }
 
-    async def wait_for_room(self) -> None:
-        """Return at once: aiohttp waits for room behind a message, which the socket has then."""
+    def is_accepted(self, status: int, headers: Mapping[str, str]) -> bool:
+        """Return whether this answer opens one."""
+        return (
+            status == 101
+            and headers.get("Upgrade", "").lower() == "websocket"
+            and "upgrade" in headers.get("Connection", "").lower()
+            and headers.get("Sec-WebSocket-Accept", "") == accept_key(self._key)
+        )
 
-    async def send(self, message: bytes) -> None:
-        """Give a message to the socket. Raises :class:`EndedUnsent`, and :class:`Interrupted` if it ends meanwhile."""
-        if self._is_over or self._socket.closed:
-            raise EndedUnsent
-        try:
-            await self._socket.send_frame(message, aiohttp.WSMsgType.TEXT)
-        except (aiohttp.ClientError, OSError) as error:
-            raise Interrupted("the connection ended before the answer did") from error
 
-    def abort(self) -> None:
-        """Read no more, and close the WebSocket in the background, within a second."""
-        self._is_over = True
-        self._reading.cancel()
+class UnusableWebSocket(ValueError):
+    """Raised where the other side closes the WebSocket, or breaks its rules."""
 
-    async def _read(self) -> None:
-        reason = "the gateway closed the connection"
-        try:
-            while (message := await self._socket.receive()).type in _DATA:
-                if (answer := self._on_message(message.data)) is not None:
-                    await self.send(answer)
-            too_large = self._socket.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
-            reason = f"the connection ended{', a message was too large' if too_large else ' before the answer did'}"
-        except OutboundError as error:
-            reason = str(error)
-        finally:
-            self._is_over = True
-            self._on_end(Interrupted(reason))
-            await self._socket.close()
+
+class WebSocketFrames:
+    """Write and read the frames of one WebSocket. A message that comes has at most ``most`` bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._protocol = Protocol(Side.CLIENT, max_size=most)
+        self._parts: list[bytes | bytearray | memoryview] = []
+        """The payloads of the frames of an unfinished message."""
+        self._size = 0
+        self._since_frame = 0
+        """Bytes that came after the last whole frame, and some of it."""
+
+    @property
+    def unfinished(self) -> int:
+        return self._size + self._since_frame
+
+    def wrap(self, message: bytes) -> bytes:
+        """Return the bytes to send for a message, and what is :meth:`owed` before it."""
+        self._protocol.send_text(message)
+        return b"".join(self._protocol.data_to_send())
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the messages that are complete with these bytes, and nothing after each few kilobytes. Raises
+        :class:`UnusableWebSocket`."""
+        for at in range(0, len(data), _PART):
+            part = data[at : at + _PART]
+            self._protocol.receive_data(part)
+            self._since_frame += len(part)
+            for frame in self._protocol.events_received():
+                self._since_frame = 0
+                yield self._message_with(frame)
+            if self._protocol.parser_exc is not None or self._protocol.close_expected():
+                raise UnusableWebSocket(self._reason())
+            yield b""
+
+    def owed(self) -> bytes:
+        """Return pongs, and the answer to a close frame (RFC 6455 §5.5)."""
+        return b"".join(self._protocol.data_to_send())
+
+    def farewell(self) -> bytes:
+        if not self._protocol.close_expected():
+            self._protocol.send_close(_NORMAL_CLOSURE)
+        return self.owed()
+
+    def _message_with(self, frame: Any) -> bytes:
+        """Return the message that a frame completes, or nothing."""
+        if not isinstance(frame, Frame) or frame.opcode not in DATA_OPCODES:
+            return b""
+        if frame.fin and not self._parts:
+            return bytes(frame.data)
+        self._parts.append(frame.data)
+        self._size += len(frame.data)
+        if not frame.fin:
+            return b""
+        message = b"".join(self._parts)
+        self._parts, self._size = [], 0
+        return message
+
+    def _reason(self) -> str:
+        fault = self._protocol.parser_exc
+        if fault is None:
+            return "the service closed it"
+        return "a message was too large" if isinstance(fault, PayloadTooBig) else "its frames break RFC 6455"
+
+
+class _Ahead:
+    """Take what aiohttp has read behind the answer to the handshake. Its protocol hands it to its parser alone."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self.data += data
+        return False, b""
+
+    def feed_eof(self) -> None:
+        """Do nothing: the stream is told of the end."""
+
+
+def take_over(
+    answer: aiohttp.ClientResponse,
+    most: int,
+    on_message: Callable[[bytes], bytes | None],
+    on_held: Callable[[int], None],
+    on_end: Callable[[OutboundError], None],
+    patience: float,
+) -> Stream:
+    """Return a stream of messages on the connection of the answer to a handshake, which aiohttp reads no more. For the
+    arguments see :class:`Stream` and :class:`WebSocketFrames`. Raises :class:`ConnectFailed`."""
+    connection = answer.connection
+    transport = None if connection is None else connection.transport
+    if connection is None or connection.protocol is None or transport is None:
+        raise ConnectFailed("its connections end at once")
+    handler, ahead = connection.protocol, _Ahead()
+
+    def end(error: OutboundError) -> None:
+        handler.connection_lost(None)  # aiohttp waits for that where it closes its session
+        answer.close()
+        on_end(error)
+
+    stream = Stream(WebSocketFrames(most), on_message, on_held, end, patience)
+    handler.set_parser(ahead, None)
+    transport.set_protocol(stream)
+    stream.connection_made(transport)
+    if ahead.data:
+        stream.data_received(bytes(ahead.data))
+    return stream

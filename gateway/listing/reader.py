@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
-from gateway.backend.transport import Transport
+from gateway.backend.transport import MAX_LISTING, Transport
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, static
 from gateway.listing.custom import Custom
 from gateway.listing.dialect import Dialect, ListingSource, NoListing, Step
@@ -24,8 +24,6 @@ from gateway.model import Caller, Listing, MessageForm, SourceAnswer
 from gateway.settings.backend import Backend
 from gateway.text import secrets_in
 
-MAX_LISTING: Final = 16 * 1024**2
-"""Largest answer of a listing, in bytes, unless ``backend.max_response`` is larger."""
 PATIENCE: Final = 3.0
 """Seconds for one question while probing."""
 

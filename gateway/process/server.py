@@ -14,15 +14,16 @@ from typing import Any, Final
 
 import structlog
 
+from gateway.backend.unfinished import UnfinishedMessages
 from gateway.catalog.curation import left_out
 from gateway.concurrency.background import Background, Problem, describe_problems, time_after
+from gateway.concurrency.collector import COLLECTOR
 from gateway.concurrency.turns import LoopLag
 from gateway.config import source as config
 from gateway.config.certificate import read_certificate
 from gateway.config.service_files import ServiceFiles
 from gateway.config.source import ConfigError
 from gateway.config.warnings import log_config_warnings
-from gateway.discovery.refreshing import COLLECTOR
 from gateway.http_server.accepting import Bounds, Port, bind
 from gateway.http_server.connection_limit import ConnectionLimit, most_connections
 from gateway.http_server.held_bytes import HeldBytes
@@ -62,6 +63,7 @@ class Server:
         self.admin_port = 0
         self.background = Background()
         self.held = HeldBytes(settings.server.share(settings.server.max_buffered))
+        self.unfinished = UnfinishedMessages(self.held.reserve, self.held.most)
         self.configuration: dict[str, Any] = {"files": [], "since": time_after(), "refused": []}
         self.problems: Sequence[Problem] = ()
         """Hold what /status says of the configuration and its files. The file watcher sets it."""
@@ -227,7 +229,7 @@ class Server:
                     files = await ServiceFiles.read(settings)
                     known = {**self.resources, **built}
                     if before is None or not before.is_made_of(settings, files, known):
-                        path = Mount(held=self.held) if before is None else before.mount
+                        path = Mount(held=self.held, unfinished=self.unfinished) if before is None else before.mount
                         context = BuildContext(files, self._store, self._secrets, path, before)
                         built[settings.mount] = await make_resource(settings, context, known)
                         undo.push_async_callback(built[settings.mount].close)

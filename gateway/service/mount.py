@@ -13,6 +13,7 @@ from gateway.auth.issuers import Issuers
 from gateway.auth.verifier import Verifier
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
+from gateway.backend.unfinished import UnfinishedMessages
 from gateway.config.service_files import ServiceFiles
 from gateway.credentials import credential_modes
 from gateway.discovery.subscriptions import Subscriptions
@@ -33,7 +34,7 @@ _MAX_HELD: Final = 2**28
 @dataclass(frozen=True)
 class Mount:
     """Hold the streams that clients have open, how many streams and calls each client has, the calls that they may
-    cancel by id, and the questions to their users. ``held`` counts for the whole process."""
+    cancel by id, and the questions to their users. ``held`` and ``unfinished`` count for the whole process."""
 
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
     streams: StreamLimit = field(default_factory=StreamLimit)
@@ -41,6 +42,7 @@ class Mount:
     calls: RunningCalls = field(default_factory=RunningCalls)
     elicitations: PendingElicitations = field(default_factory=PendingElicitations)
     held: HeldBytes = field(default_factory=lambda: HeldBytes(_MAX_HELD))
+    unfinished: UnfinishedMessages = field(default_factory=lambda: UnfinishedMessages(lambda _: True, _MAX_HELD))
 
     async def close(self) -> None:
         """End the streams, and the calls whose clients are gone."""

@@ -51,7 +51,7 @@ class Service(Resource):
         tls, held = backend_tls(settings), self.mount.held
         answers = self._modes.calls.answers_challenges
         self.certificate_end = tls.certificate_end()
-        self.transport = open_transport(settings, tls, held.reserve, digest=answers)
+        self.transport = open_transport(settings, tls, held.reserve, self.mount.unfinished, digest=answers)
         self._endpoint = BackendEndpoint(self.transport, backend.target, form_of(backend))
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets(), *header_secrets(settings))

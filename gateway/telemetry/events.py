@@ -194,6 +194,15 @@ EVENTS: Final = (
     Event("the backend sends messages without an id that nobody can be given", "warning", "", "More than one "
           "call can be meant, or one that was given up. `mcp_gateway_backend_messages_unowned_total` counts them. Let "
           "the service return the id of each call."),
+    Event("nothing is acknowledged on a connection; it gets no new calls until something is", "warning", "",
+          "The network, or the host of the service, may be gone. New calls have another connection; those under way "
+          "wait on."),
+    Event("a connection is ended on which the backend sends too much of its own", "warning", "most", "It sent more "
+          "messages in a second that belong to no call than it may. The next connection is opened after a second. Let "
+          "the service send less to who did not ask."),
+    Event("a connection is ended that holds most of an unfinished message", "warning", "bytes", "There was no room for "
+          "more. Calls on it may have run. Look why the service sends so much and does not end it, or raise "
+          "`server.max_buffered`."),
     Event("logged in at the backend", "info", "method", "By `backend.credentials.login`."),
     Event("no token for the backend", "error", "reason", "The token endpoint refuses: look at the credentials."),
     Event("the token endpoint does not answer", "warning", "reason", "It is tried again at the next call."),

@@ -13,12 +13,12 @@ import pytest
 from gateway.backend.choice import open_transport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.sockets import SocketTransport
-from gateway.backend.transport import Outgoing, Reply
+from gateway.backend.transport import MAX_LISTING, Outgoing, Reply
 from gateway.config.service_files import backend_tls
 from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted
 from gateway.model import MessageForm
 from gateway.settings import Settings
-from tests.contract.transports import Act, Json, Served, StreamStand
+from tests.contract.transports import Act, Json, Served, StreamStand, anything_unfinished
 from tests.each import each
 from tests.front import front
 from tests.tls import Authority
@@ -90,7 +90,7 @@ async def opened() -> AsyncIterator[Callable[[StreamStand], Any]]:
 
 def transport_to(url: str, **backend: object) -> SocketTransport:
     settings = Settings.model_validate({"auth": {"mode": "off"}, "backend": {"url": url, **backend}}).by_mount[""]
-    made = open_transport(settings, backend_tls(settings), lambda _: True, digest=False)
+    made = open_transport(settings, backend_tls(settings), lambda _: True, anything_unfinished(), digest=False)
     assert isinstance(made, SocketTransport)
     return made
 
@@ -204,10 +204,10 @@ async def test_by_id_an_answer_without_one_belongs_to_nobody(opened: Callable[..
     await transport.close()
 
 
-async def test_a_message_beyond_four_of_the_largest_answers_ends_the_connection(opened: Callable[..., Any]) -> None:
+async def test_a_message_larger_than_four_answers_and_a_listing_ends_the_connection(opened: Callable[..., Any]) -> None:
     stand = await opened(Listed())
     transport = transport_to(stand.url, max_response=400 * 1024)
-    stand.act = Act.LARGE
+    stand.act, stand.large = Act.LARGE, MAX_LISTING
     with pytest.raises(Interrupted, match="a message was too large"):
         await ask(transport)
     stand.act = Act.ECHO

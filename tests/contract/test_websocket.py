@@ -12,12 +12,12 @@ import pytest
 from gateway.backend.choice import open_transport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.sockets import SocketTransport
-from gateway.backend.transport import Outgoing, Refusal, Reply
-from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted, NoRoomToSend
+from gateway.backend.transport import MAX_LISTING, Outgoing, Refusal, Reply
+from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Settings
 from tests.contract.frames import PING, frame
-from tests.contract.transports import Act, Json, Served, WebSocketStand
+from tests.contract.transports import Act, Json, Served, WebSocketStand, anything_unfinished
 from tests.each import each
 from tests.fault.wire import Request, read_request
 from tests.front import front
@@ -42,15 +42,9 @@ async def ask(
     return await transport.send(Outgoing(id, body, parts or RequestParts()), timeout=timeout, max_bytes=MIB)
 
 
-def transport_to(url: str, held: list[int] | None = None, most: int = 10**9, **backend: object) -> SocketTransport:
-    def reserve(size: int) -> bool:
-        total = sum(held or ()) + size
-        if held is not None and total <= most:
-            held.append(size)
-        return total <= most
-
+def transport_to(url: str, **backend: object) -> SocketTransport:
     settings = Settings.model_validate({"auth": {"mode": "off"}, "backend": {"url": url, **backend}})
-    made = open_transport(settings.by_mount[""], TlsFiles(), reserve, digest=False)
+    made = open_transport(settings.by_mount[""], TlsFiles(), lambda _: True, anything_unfinished(), digest=False)
     assert isinstance(made, SocketTransport)
     return made
 
@@ -154,30 +148,9 @@ async def test_a_ping_is_answered_and_what_the_service_asks_too() -> None:
     await stand.close()
 
 
-async def test_memory_is_reserved_while_calls_are_under_way_and_without_room_nothing_is_sent(
-    stand: WebSocketStand,
-) -> None:
-    held: list[int] = []
-    transport = transport_to(stand.url, held, most=4 * MIB, max_response=MIB)
-    stand.act = Act.WAIT
-    both = [asyncio.create_task(ask(transport, id)) for id in ("c1", "c2")]
-    await stand.got(2)
-    assert held == [4 * MIB]
-    stand.release.set()
-    await asyncio.gather(*both)
-    assert sum(held) == 0
-    full = transport_to(stand.url, [], most=4 * MIB - 1, max_response=MIB)
-    with pytest.raises(NoRoomToSend) as caught:
-        await ask(full)
-    assert not caught.value.sent
-    assert len(stand.messages) == 2
-    await transport.close()
-    await full.close()
-
-
-async def test_a_message_beyond_four_of_the_largest_answers_ends_the_connection(stand: WebSocketStand) -> None:
+async def test_a_message_larger_than_four_answers_and_a_listing_ends_the_connection(stand: WebSocketStand) -> None:
     transport = transport_to(stand.url, max_response=400 * 1024)
-    stand.act = Act.LARGE
+    stand.act, stand.large = Act.LARGE, MAX_LISTING
     with pytest.raises(Interrupted, match="too large"):
         await ask(transport)
     stand.act = Act.ECHO

@@ -16,6 +16,7 @@ from typing import Any, Final
 from gateway.backend.choice import open_transport
 from gateway.backend.http import HttpTransport
 from gateway.backend.sockets import SocketTransport
+from gateway.backend.unfinished import UnfinishedMessages
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Settings
 from tests.contract.frames import CLOSE, GUID, PONG, TEXT, frame, read_frame
@@ -25,6 +26,11 @@ from tests.waiting import until
 
 Json = dict[str, Any]
 OpenTransport = HttpTransport | SocketTransport
+
+
+def anything_unfinished() -> UnfinishedMessages:
+    """Room for what nobody counts."""
+    return UnfinishedMessages(lambda _: True, 2**40)
 
 
 class Act(Enum):
@@ -39,7 +45,7 @@ class Act(Enum):
     GARBAGE = auto()
     """Answer with what is no JSON."""
     LARGE = auto()
-    """Answer with two mebibytes."""
+    """Answer with ``large`` bytes."""
     REFUSE = auto()
     """Refuse the credential, by what the transport has for that."""
 
@@ -85,6 +91,7 @@ class ServedAtPath(Served):
 class Stand(ABC):
     """A service over one transport. ``messages`` are those that it got."""
 
+    large = 2 * 1024 * 1024
     refuses = True
     """Whether the transport has a refusal of its own, besides errors of JSON-RPC."""
 
@@ -112,7 +119,7 @@ class Stand(ABC):
     def transport(self, **backend: Any) -> OpenTransport:
         """Return a transport to it, as the gateway opens one."""
         settings = Settings.model_validate({"auth": {"mode": "off"}, "backend": {"url": self.url, **backend}})
-        return open_transport(settings.by_mount[""], TlsFiles(), lambda _: True, digest=False)
+        return open_transport(settings.by_mount[""], TlsFiles(), lambda _: True, anything_unfinished(), digest=False)
 
     async def got(self, count: int) -> None:
         """Wait for so many messages."""
@@ -127,7 +134,7 @@ class Stand(ABC):
             return None
         if self.act is Act.GARBAGE:
             return b"{no JSON}"
-        result = "x" * 2 * 1024 * 1024 if self.act is Act.LARGE else self.result(message)
+        result = "x" * self.large if self.act is Act.LARGE else self.result(message)
         return json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": result}).encode()
 
 

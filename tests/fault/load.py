@@ -60,13 +60,14 @@ class Callers:
     rate: float
     tool: str = "work"
     wait: float = 0.0
+    patience: float = PATIENCE
 
     async def call(self, client: Bearer, surface: str, due: float | None = None) -> Sample:
         """One call, whatever comes of it."""
         clock = asyncio.get_running_loop().time
         number, due = self.ledger.number(), clock() if due is None else due
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 answer = await client.call(surface, self.tool, {"number": number, "wait": self.wait})
             told, why = read(surface, number, answer)
             if told == "denied":  # each of these callers may call

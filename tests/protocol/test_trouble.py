@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.backend.transport import MAX_LISTING
 from gateway.config.source import ConfigError
 from gateway.discovery.views import MAX_TOOLS
 from gateway.invocation.invocation import MAX_BROKEN_RESULT
-from gateway.listing.reader import MAX_LISTING
 from tests.each import each
 from tests.fault.behaviours import Body, Cut, result
 from tests.fault.methods import METHODS, Rpc, openrpc

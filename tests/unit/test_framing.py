@@ -23,8 +23,8 @@ JSON = st.recursive(
 
 
 def read(name: str, *pieces: bytes, most: int = MOST) -> list[bytes]:
-    reader = Framing(name).reader(most)
-    return [message for piece in pieces for message in reader.feed(piece)]
+    framing = Framing(name, most)
+    return [message for piece in pieces for message in framing.feed(piece) if message]
 
 
 @given(
@@ -36,7 +36,7 @@ def read(name: str, *pieces: bytes, most: int = MOST) -> list[bytes]:
 def test_what_was_written_is_read_however_it_is_cut(
     name: str, values: list[object], is_ascii: bool, chance: random.Random
 ) -> None:
-    framing = Framing(name)
+    framing = Framing(name, 0)
     texts = [json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass") for value in values]
     stream = b"".join(map(framing.wrap, texts))
     cuts = sorted({0, len(stream), *(chance.randint(0, len(stream)) for _ in range(4))})
@@ -68,10 +68,10 @@ def test_services_write_in_their_own_ways(name: str, stream: bytes, messages: li
 
 @each("name", NAMES)
 def test_a_message_that_is_too_large_is_refused_and_never_held(name: str) -> None:
-    whole = Framing(name).wrap(b'["' + b"x" * MOST + b'"]')
+    whole = Framing(name, 0).wrap(b'["' + b"x" * MOST + b'"]')
     with pytest.raises(UnusableStream, match="a message was too large"):
         read(name, *(whole[at : at + 100] for at in range(0, len(whole), 100)))
-    small = Framing(name).wrap(b'["' + b"x" * (MOST - 100) + b'"]')
+    small = Framing(name, 0).wrap(b'["' + b"x" * (MOST - 100) + b'"]')
     assert len(read(name, *([small] * 10))) == 10
 
 
@@ -88,6 +88,14 @@ def test_a_message_that_is_too_large_is_refused_and_never_held(name: str) -> Non
 def test_a_header_that_says_no_length_is_refused(stream: bytes, said: str) -> None:
     with pytest.raises(UnusableStream, match=said):
         read("content-length", stream, most=10**6)
+
+
+def test_to_count_many_brackets_takes_many_steps_and_each_may_be_the_last_of_a_turn() -> None:
+    deep = b"[" * 20_000 + b"]" * 20_000
+    steps = [*Framing("none", 10**6).feed(deep)]
+    assert steps[-1] == deep
+    assert len(steps) > 50
+    assert not any(steps[:-1])
 
 
 def test_what_stands_between_values_is_not_held() -> None:
