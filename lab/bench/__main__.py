@@ -36,6 +36,7 @@ from lab.bench.report import Line, Rounds, lanes_table, lines_table
 from lab.bench.rows import (
     BOUNDS,
     COLD_TOOLS,
+    FRAMES,
     GROUPS,
     PAGES,
     SCRAPES,
@@ -89,7 +90,7 @@ def plan(arguments: Sequence[str]) -> Plan:
     everything = frozenset(lane for table in lanes.TABLES.values() for lane in table)
     if given.quick:
         quick = tuple(row for row in (*TARGETS, *BOUNDS) if row.quick)
-        rows = (guard(recorded_ratio()), *quick, *SCRAPES, *GROUPS, *STARTS)
+        rows = (guard(recorded_ratio()), *quick, *SCRAPES, *GROUPS, *FRAMES, *STARTS)
         return Plan(True, given.rounds or 5, given.rounds or 5, 3, frozenset(lanes.QUICK), rows)
     rows = (*TARGETS, *BOUNDS, *SCRAPES, *GROUPS, *PAGES)
     return Plan(False, given.rounds or 3, given.rounds or 5, 3, everything, rows)

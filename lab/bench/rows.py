@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lab.bench import crowds, floods, groups, lanes, memory, neighbours, scraping, starting
+from lab.bench import crowds, floods, frames, groups, lanes, memory, neighbours, scraping, starting
 from lab.bench.hostile import slowest_answers
 from lab.bench.load import Figures
 from lab.bench.machine import Unusable
@@ -179,6 +179,12 @@ GROUPS: Final = (
 )
 """What one address for 12 services costs, search off: their tools are in memory once. docs/performance.md does not show
 these."""
+
+
+FRAMES: Final = (
+    _at_most("a call over a WebSocket, its frames, CPU", 40, " us", lambda _: frames.microseconds_per_call(), True),
+)
+"""What reading frames ourselves costs (decision 21): a row of ``make bench-quick`` alone."""
 
 
 STARTS: Final = (

@@ -32,6 +32,7 @@ from lab.fault import (
     network,
     replicas,
     restarts,
+    sharing,
     slow_clients,
     sockets,
     sums,
@@ -44,7 +45,7 @@ _MORE_CASES: Final = "from tests.extent import"
 _BOTH_SERVERS: Final = ("tests/protocol", "tests/authorization")
 _FILES: Final = (
     network, crowds, greedy, guarded, slow_clients, handshakes, ahead, connections, hoarders,
-    large_bodies, replicas, restarts, sockets, sums, workers,
+    large_bodies, replicas, restarts, sharing, sockets, sums, workers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 

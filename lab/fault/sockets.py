@@ -32,7 +32,7 @@ _UNFINISHED: Final = 31 * _MIB
 _AT_ONCE: Final = 20
 _SECONDS: Final = 3.0
 _FINE: Final = {"right", "unsent", "failed"}
-_METHODS: Final = """methods:
+METHODS: Final = """methods:
 - {name: work, params: [{name: number}, {name: wait}], structure: by-name}
 """
 
@@ -48,7 +48,7 @@ async def front(ledger: Ledger, stands: dict[str, SocketStand], *knobs: str) -> 
 
     with TemporaryDirectory() as folder:
         file = Path(folder) / "methods.yaml"
-        file.write_text(_METHODS)
+        file.write_text(METHODS)
         for stand in stands.values():
             stand.result = run
             await stand.open()
