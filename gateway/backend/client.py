@@ -52,7 +52,6 @@ _FAULTS: Final[dict[type[OutboundError], tuple[type[errors.ToolFault], str]]] = 
     NoTurn: (errors.BackendBusy, _NOT_IN_TIME),
     QueueFull: (errors.BackendBusy, f"Too many calls wait for the backend; this one {_UNSENT}"),
     CircuitOpen: (errors.BackendBusy, f"{{}}; the call {_UNSENT}"),
-    response.NoRoomToSend: (errors.BackendBusy, f"The gateway holds too many answers; the call {_UNSENT}"),
     response.Interrupted: (errors.BackendUnavailable, f"The backend closed the connection; {_UNKNOWN}"),
     response.DeadlinePassed: (errors.BackendTimeout, f"The backend did not answer in time; {_UNKNOWN}"),
     response.NoRoom: (errors.BackendBusy, f"The gateway holds too many answers to read this one; {_UNKNOWN}"),

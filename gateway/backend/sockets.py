@@ -132,10 +132,6 @@ class SocketTransport(ABC):
         if link in self._links:
             self._links.remove(link)
 
-    def largest(self) -> int:
-        """Return the size of the largest answer that is awaited."""
-        return max((waiter.max_bytes for link in self._links for waiter in link.waiters.values()), default=self.usual)
-
     def open_later(self) -> None:
         """Open no connection for a while."""
         self._opens_at = asyncio.get_running_loop().time() + _QUIET
@@ -218,7 +214,7 @@ class SocketLink:
 
     @property
     def largest(self) -> int:
-        return self._transport.largest()
+        return max((waiter.max_bytes for waiter in self.waiters.values()), default=self._transport.usual)
 
     def is_for(self, outgoing: Outgoing) -> bool:
         """Return whether for another message the handshake and the framing would have been the same, and whether its

@@ -33,7 +33,7 @@ class Holder(Protocol):
 
     @property
     def largest(self) -> int:
-        """Return the size of the largest message that one of its service's connections waits for."""
+        """Return the size of the largest message that it waits for."""
         ...
 
     def give_up(self, reason: str) -> None:
@@ -69,26 +69,27 @@ class UnfinishedMessages:
 
     def _make_room(self, holder: Holder, more: int) -> bool:
         """Return whether so many bytes more are reserved; the connection has ended if they are not."""
-        one = max(self._most_of_one, holder.largest + _READ)
-        every = max(self._most_of_all, holder.largest + _READ)
         while True:
-            if self._size_of(holder.owner) + more > one:
-                ended = self._end_largest(holder, more, [other for other in self._held if other.owner is holder.owner])
-            elif sum(self._held.values()) + more > every or not self._reserve(more):
-                ended = self._end_largest(holder, more, [*self._held])
+            everybody = {**self._held, holder: self._held.get(holder, 0) + more}
+            ours = {other: size for other, size in everybody.items() if other.owner is holder.owner}
+            if sum(ours.values()) > _allowed(ours, self._most_of_one):
+                ended = self._end_largest(ours)
+            elif sum(everybody.values()) > _allowed(everybody, self._most_of_all) or not self._reserve(more):
+                ended = self._end_largest(everybody)
             else:
                 return True
             if ended is holder:
                 return False
 
-    def _size_of(self, owner: object) -> int:
-        return sum(size for other, size in self._held.items() if other.owner is owner)
-
-    def _end_largest(self, holder: Holder, more: int, others: list[Holder]) -> Holder:
-        sizes = {**{other: self._held[other] for other in others}, holder: self._held.get(holder, 0) + more}
+    def _end_largest(self, sizes: dict[Holder, int]) -> Holder:
         largest = max(sizes, key=sizes.__getitem__)
         log.warning("a connection is ended that holds most of an unfinished message", bytes=sizes[largest])
         if (held := self._held.pop(largest, 0)) > 0:
             self._reserve(-held)
         largest.give_up("there was no room for more of its unfinished messages")
         return largest
+
+
+def _allowed(sizes: dict[Holder, int], share: int) -> int:
+    """Return how much these connections may hold together: a share, and always one message that one waits for."""
+    return max(share, _READ + max(holder.largest for holder in sizes))

@@ -39,12 +39,6 @@ class NoConnection(OutboundError):
     sent = False
 
 
-class NoRoomToSend(OutboundError):
-    """Raised where the process holds too many answers to have room for this one."""
-
-    sent = False
-
-
 class Interrupted(OutboundError):
     """Raised where the connection ended before the answer did."""
 

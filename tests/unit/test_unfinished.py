@@ -72,6 +72,7 @@ def test_of_one_service_the_connection_with_most_ends_at_an_eighth() -> None:
 def test_one_message_of_the_size_that_is_awaited_is_never_too_much() -> None:
     process = Process()
     listing = process.connection("a", largest=16 * MIB).hold(16 * MIB)
+    process.connection("a").hold(200 * KIB)
     assert not listing.ended
     assert Process(most=2**40).connection("a", largest=70 * MIB).hold(70 * MIB).ended == []
 
