@@ -42,31 +42,26 @@ class Reader(ABC):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._held = bytearray()
+        self.held = bytearray()
         self._seen = 0
-        """Bytes of ``_held`` that belong to the message and need no second look."""
-
-    @property
-    def unfinished(self) -> int:
-        """Return how many bytes are held."""
-        return len(self._held)
+        """Bytes of ``held`` that belong to the message and need no second look."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the messages that are complete with these bytes, and nothing in between where a look for the end of one
         takes long. Raises :class:`UnusableStream`."""
-        self._held += data
+        self.held += data
         while (end := self._end_of_message()) is not None:
             if end == _NOT_YET:
                 yield b""
                 continue
             self._check(end)
-            with memoryview(self._held) as held:
+            with memoryview(self.held) as held:
                 message = bytes(held[:end])
-            del self._held[: end + self._after]
+            del self.held[: end + self._after]
             self._seen = 0
             if message and not message.isspace():
                 yield message
-        self._check(len(self._held))
+        self._check(len(self.held))
 
     def _check(self, size: int) -> None:
         if size > self._most:
@@ -77,7 +72,7 @@ class Reader(ABC):
 
     @abstractmethod
     def _end_of_message(self) -> int | None:
-        """Return the size of the message at the beginning of ``_held``, None if it is not complete, :data:`_NOT_YET` to
+        """Return the size of the message at the beginning of ``held``, None if it is not complete, :data:`_NOT_YET` to
         be called again."""
 
 
@@ -89,8 +84,8 @@ class _Marked(Reader):
         self._mark = mark
 
     def _end_of_message(self) -> int | None:
-        end = self._held.find(self._mark, self._seen)
-        self._seen = len(self._held)
+        end = self.held.find(self._mark, self._seen)
+        self._seen = len(self.held)
         return None if end < 0 else end
 
 
@@ -99,19 +94,19 @@ class _Measured(Reader):
 
     def _end_of_message(self) -> int | None:
         if self._length is None:
-            end = self._held.find(_HEADER_END)
-            if end > _MOST_HEADER or (end < 0 and len(self._held) > _MOST_HEADER):
+            end = self.held.find(_HEADER_END)
+            if end > _MOST_HEADER or (end < 0 and len(self.held) > _MOST_HEADER):
                 raise UnusableStream("a header was too large")
             if end < 0:
                 return None
-            lengths = _LENGTH.findall(self._held[:end])
+            lengths = _LENGTH.findall(self.held[:end])
             if len(lengths) != 1:
                 raise UnusableStream("a message had no Content-Length")
             self._length = int(lengths[0])
             self._check(self._length)
-            del self._held[: end + len(_HEADER_END)]
+            del self.held[: end + len(_HEADER_END)]
         length = self._length
-        if len(self._held) < length:
+        if len(self.held) < length:
             return None
         self._length = None
         return length
@@ -124,7 +119,7 @@ class _Unmarked(Reader):
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield as :meth:`Reader.feed` does. Whole messages mostly come, of which the engine says so in less time."""
         at = 0
-        while at < len(data) and not self._held:
+        while at < len(data) and not self.held:
             end = data.find(b"\n", at) + 1 or len(data)
             self._check(end - at)
             try:
@@ -137,7 +132,7 @@ class _Unmarked(Reader):
             yield from super().feed(data[at:])
 
     def _end_of_message(self) -> int | None:
-        held, at, depth = self._held, self._seen, self._depth
+        held, at, depth = self.held, self._seen, self._depth
         if not depth:
             opening = _OPENING.search(held)
             del held[: len(held) if opening is None else opening.start()]
@@ -182,10 +177,12 @@ class Framing:
             _Measured(most) if self._is_measured else _Marked(most, read) if read else _Unmarked(most)
         )
         self.feed = self._reader.feed
+        self._held = self._reader.held
 
     @property
     def unfinished(self) -> int:
-        return self._reader.unfinished
+        """Return how many bytes are held of what is not complete."""
+        return len(self._held)
 
     def wrap(self, message: bytes) -> bytes:
         """Return the bytes to send for a message."""

@@ -23,6 +23,10 @@ _SLICE: Final = 0.002
 """Seconds of one turn of the event loop that one connection may have."""
 _MOST_AT_ONCE: Final = 256 * 1024
 """Bytes that are read of one connection in one turn. As much is read at once, by either event loop."""
+_FEW: Final = 4 * 1024
+"""Bytes in one turn that take less time than that in any case."""
+_LITTLE: Final = 64 * 1024
+"""Bytes that any connection may hold uncounted."""
 _SILENCE: Final = 2.0
 """Seconds for which nothing was acknowledged, with which a connection is silent."""
 _CLOSING: Final = 1.0
@@ -57,8 +61,8 @@ class Codec(Protocol):
 
 class Stream(asyncio.Protocol):
     """Carry messages until one side ends. ``on_message`` takes each that comes and returns what to send back at once,
-    ``on_held`` how many bytes are held of unfinished ones, ``on_end`` the end, once. The system ends a TCP connection
-    on which nothing was acknowledged for ``patience`` seconds."""
+    ``on_held`` how many bytes are held of unfinished ones where they are many, ``on_end`` the end, once. The system
+    ends a TCP connection on which nothing was acknowledged for ``patience`` seconds."""
 
     def __init__(
         self,
@@ -86,9 +90,9 @@ class Stream(asyncio.Protocol):
         self._later = bytearray()
         """What came after that."""
         self._is_paused = self._waits = False
-        # What this connection had of the present turn.
-        self._has_begun = False
-        self._spent = 0.0
+        self._held = 0
+        # What this connection had of the turn that began at this time by the loop's clock.
+        self._turn = self._spent = 0.0
         self._read_bytes = 0
 
     async def wait_for_room(self) -> None:
@@ -148,15 +152,15 @@ class Stream(asyncio.Protocol):
             self._socket = ours
 
     def data_received(self, data: bytes) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            self._loop.call_soon(self._end_turn)
+        now = self._loop.time()  # uvloop, which may read many times in one turn, has one time in each
+        if now != self._turn:
+            self._turn, self._spent, self._read_bytes = now, 0.0, 0
         self._read_bytes += len(data)
         if self._is_paused:  # some event loops give what they had read before
             self._later += data
             return
         self._steps = self._codec.feed(data)
-        self._read()
+        self._read(is_timed=self._read_bytes > _FEW)
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -170,15 +174,11 @@ class Stream(asyncio.Protocol):
         self._on_held(0)
         self._on_end(Interrupted(self._reason))
 
-    def _end_turn(self) -> None:
-        self._has_begun, self._spent, self._read_bytes = False, 0.0, 0
-
-    def _read(self) -> None:
-        """Take the messages that have come, as far as there is time in this turn."""
-        began = time.monotonic()
-        until = began + _SLICE - self._spent
+    def _read(self, *, is_timed: bool) -> None:
+        """Take the messages that have come, as far as there is time in this turn. A few need no look at the time."""
+        began = time.monotonic() if is_timed else 0.0
         try:
-            is_over = self._take_messages(until)
+            is_over = self._take_messages(began + _SLICE - self._spent if is_timed else None)
         except ValueError as error:
             self._reason = f"the connection ended, {error}"
             self._leave(self._codec.owed())
@@ -186,23 +186,27 @@ class Stream(asyncio.Protocol):
         if self._transport.is_closing():
             self._steps = None
             return
-        self._spent += time.monotonic() - began
+        if is_timed:
+            self._spent += time.monotonic() - began
         if (owed := self._codec.owed()) and self._may_write.is_set():
             self._transport.write(owed)
         if is_over:
             self._steps = None
-        self._on_held(self._codec.unfinished + len(self._later))
+        held = self._codec.unfinished + len(self._later)
+        if held > _LITTLE or self._held:
+            self._held = held
+            self._on_held(held)
         if not is_over or self._read_bytes >= _MOST_AT_ONCE:
             self._wait_for_turn()
 
-    def _take_messages(self, until: float) -> bool:
+    def _take_messages(self, until: float | None) -> bool:
         """Return whether there are no more."""
         for message in self._steps or ():
             answer = self._on_message(message) if message else None
             # Without room it is left out. To read no more until there is room could hold up both sides for ever.
             if answer is not None and self._may_write.is_set():
                 self._transport.write(self._codec.wrap(answer))
-            if self._transport.is_closing() or time.monotonic() >= until:
+            if self._transport.is_closing() or (until is not None and time.monotonic() >= until):
                 return False
         return True
 
@@ -216,11 +220,11 @@ class Stream(asyncio.Protocol):
     def _go_on(self) -> None:
         """Read on: it is the turn of this connection."""
         self._waits = False
-        self._end_turn()
+        self._spent, self._read_bytes = 0.0, 0
         if self._steps is None and self._later:
             self._steps, self._later = self._codec.feed(bytes(self._later)), bytearray()
         if self._steps is not None and not self._transport.is_closing():
-            self._read()
+            self._read(is_timed=True)
         if self._waits or self._transport.is_closing():
             return
         if self._later:

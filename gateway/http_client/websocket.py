@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import aiohttp
 from websockets.exceptions import PayloadTooBig
-from websockets.frames import DATA_OPCODES, Frame
-from websockets.protocol import Protocol, Side
+from websockets.frames import DATA_OPCODES
+from websockets.protocol import OPEN, Protocol, Side
 from websockets.utils import accept_key, generate_key
 
 from gateway.http_client.response import ConnectFailed, OutboundError
@@ -58,6 +58,7 @@ class WebSocketFrames:
         self._parts: list[bytes | bytearray | memoryview] = []
         """The payloads of the frames of an unfinished message."""
         self._size = 0
+        self._owes = False
         self._since_frame = 0
         """Bytes that came after the last whole frame, and some of it."""
 
@@ -73,29 +74,36 @@ class WebSocketFrames:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the messages that are complete with these bytes, and nothing after each few kilobytes. Raises
         :class:`UnusableWebSocket`."""
+        protocol = self._protocol
         for at in range(0, len(data), _PART):
             part = data[at : at + _PART]
-            self._protocol.receive_data(part)
+            protocol.receive_data(part)
             self._since_frame += len(part)
-            for frame in self._protocol.events_received():
+            for frame in protocol.events_received():
                 self._since_frame = 0
                 yield self._message_with(frame)
-            if self._protocol.parser_exc is not None or self._protocol.close_expected():
+            if protocol.state is not OPEN:
+                self._owes = True
                 raise UnusableWebSocket(self._reason())
-            yield b""
+            if self._since_frame:
+                yield b""
 
     def owed(self) -> bytes:
         """Return pongs, and the answer to a close frame (RFC 6455 §5.5)."""
+        if not self._owes:
+            return b""
+        self._owes = False
         return b"".join(self._protocol.data_to_send())
 
     def farewell(self) -> bytes:
-        if not self._protocol.close_expected():
+        if self._protocol.state is OPEN:
             self._protocol.send_close(_NORMAL_CLOSURE)
-        return self.owed()
+        return b"".join(self._protocol.data_to_send())
 
     def _message_with(self, frame: Any) -> bytes:
         """Return the message that a frame completes, or nothing."""
-        if not isinstance(frame, Frame) or frame.opcode not in DATA_OPCODES:
+        if frame.opcode not in DATA_OPCODES:
+            self._owes = True
             return b""
         if frame.fin and not self._parts:
             return bytes(frame.data)
