@@ -1,4 +1,4 @@
-"""Limit what unfinished messages on sockets hold, of one service and of all (decision 30).
+"""Limit what unfinished messages on sockets hold, of one service and of all (decision 21).
 
 Nothing is reserved for what might come: bytes count once they are held. Where there is no room for more, the connection
 ends that holds most, and not the one that asks.

@@ -1,4 +1,4 @@
-"""Share the turns of the event loop: let one step of all long work run in each (decision 30), run at the end of one
+"""Share the turns of the event loop: let one step of all long work run in each (decision 21), run at the end of one
 what is cheaper together (decision 44), have one timer for many deadlines, and measure how long the loop is held."""
 
 import asyncio

@@ -2,7 +2,7 @@
 
 aiohttp makes the handshake, with its proxies, TLS and credentials, and follows no redirect: it would carry the headers
 of a credential to another origin. From then on the connection is ours, and ``websockets`` reads and writes the frames:
-aiohttp's reader tells nobody how much it holds of a message, and reads all that comes in one turn (decision 30).
+aiohttp's reader tells nobody how much it holds of a message, and reads all that comes in one turn (decision 21).
 """
 
 from __future__ import annotations
