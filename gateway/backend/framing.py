@@ -47,8 +47,8 @@ class Reader(ABC):
         """Bytes of ``held`` that belong to the message and need no second look."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the messages that are complete with these bytes, and nothing in between where a look for the end of one
-        takes long. Raises :class:`UnusableStream`."""
+        """Yield the messages that are complete with these bytes, and nothing in between: for an empty one, and where a
+        look for the end takes long. Raises :class:`UnusableStream`."""
         self.held += data
         while (end := self._end_of_message()) is not None:
             if end == _NOT_YET:
@@ -59,8 +59,7 @@ class Reader(ABC):
                 message = bytes(held[:end])
             del self.held[: end + self._after]
             self._seen = 0
-            if message and not message.isspace():
-                yield message
+            yield b"" if message.isspace() else message
         self._check(len(self.held))
 
     def _check(self, size: int) -> None:

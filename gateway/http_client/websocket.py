@@ -7,6 +7,7 @@ aiohttp's reader tells nobody how much it holds of a message, and reads all that
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -19,8 +20,11 @@ from websockets.utils import accept_key, generate_key
 from gateway.http_client.response import ConnectFailed, OutboundError
 from gateway.http_client.streams import Stream
 
-_PART: Final = 4 * 1024
+_PART: Final = 1024
 """Bytes that are read in one step. A frame of the least size takes some microseconds."""
+_SMALL: Final = 64
+_MOST_SMALL: Final = 10_000
+"""Control frames, empty ones and small pieces of a message that may come in a second."""
 _NORMAL_CLOSURE: Final = 1000
 
 
@@ -55,16 +59,17 @@ class WebSocketFrames:
 
     def __init__(self, most: int) -> None:
         self._protocol = Protocol(Side.CLIENT, max_size=most)
-        self._parts: list[bytes | bytearray | memoryview] = []
+        self._begun = bytearray()
         """The payloads of the frames of an unfinished message."""
-        self._size = 0
+        self._second, self._small = 0.0, 0
+        """Frames of little that came since then."""
         self._owes = False
         self._since_frame = 0
         """Bytes that came after the last whole frame, and some of it."""
 
     @property
     def unfinished(self) -> int:
-        return self._size + self._since_frame
+        return len(self._begun) + self._since_frame
 
     def wrap(self, message: bytes) -> bytes:
         """Return the bytes to send for a message, and what is :meth:`owed` before it."""
@@ -104,16 +109,25 @@ class WebSocketFrames:
         """Return the message that a frame completes, or nothing."""
         if frame.opcode not in DATA_OPCODES:
             self._owes = True
+            self._note_small()
             return b""
-        if frame.fin and not self._parts:
+        if not frame.data or (len(frame.data) < _SMALL and not frame.fin):
+            self._note_small()
+        if frame.fin and not self._begun:
             return bytes(frame.data)
-        self._parts.append(frame.data)
-        self._size += len(frame.data)
+        self._begun += frame.data
         if not frame.fin:
             return b""
-        message = b"".join(self._parts)
-        self._parts, self._size = [], 0
+        message, self._begun = bytes(self._begun), bytearray()
         return message
+
+    def _note_small(self) -> None:
+        now = time.monotonic()
+        if now - self._second > 1.0:
+            self._second, self._small = now, 0
+        self._small += 1
+        if self._small > _MOST_SMALL:
+            raise UnusableWebSocket("it brought too many frames without messages")
 
     def _reason(self) -> str:
         fault = self._protocol.parser_exc

@@ -244,3 +244,26 @@ async def test_check_says_what_cannot_be_shared(error: Json, what: str) -> None:
     assert ran.code == 3
     assert what in ran.said
     assert "cannot be shared" in ran.said
+
+
+@each(
+    "flood",
+    {
+        "pings": frame(b"", PING),
+        "empty messages": frame(b""),
+        "pieces of a message": frame(b"x", final=False) + frame(b"x", 0, final=False) * 9,
+    },
+)
+async def test_too_many_frames_without_messages_end_the_connection(flood: bytes) -> None:
+    class Flooding(WebSocketStand):
+        async def _say(self, body: bytes, writer: asyncio.StreamWriter) -> None:
+            piece = frame(b"x", 0, final=False)
+            writer.write(flood + (piece if flood.endswith(piece) else flood) * 10_000)
+
+    stand = Flooding()
+    await stand.open()
+    transport = transport_to(stand.url)
+    with pytest.raises(Interrupted, match="too many frames without messages"):
+        await ask(transport)
+    await transport.close()
+    await stand.close()

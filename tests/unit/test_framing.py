@@ -90,6 +90,12 @@ def test_a_header_that_says_no_length_is_refused(stream: bytes, said: str) -> No
         read("content-length", stream, most=10**6)
 
 
+@each("name", ["newline", "etx"])
+def test_messages_of_nothing_are_steps_too(name: str) -> None:
+    blank = Framing(name, MOST).wrap(b" ") * 500
+    assert [*Framing(name, MOST).feed(blank)] == [b""] * 500
+
+
 def test_to_count_many_brackets_takes_many_steps_and_each_may_be_the_last_of_a_turn() -> None:
     deep = b"[" * 20_000 + b"]" * 20_000
     steps = [*Framing("none", 10**6).feed(deep)]
