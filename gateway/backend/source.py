@@ -22,7 +22,7 @@ from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Outgoing, Refusal, Reply, Transport
-from gateway.concurrency.turns import run_in_turns
+from gateway.concurrency.turns import Turns, run_in_thread, run_in_turns
 from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.jsonrpc import Raw
 from gateway.jsonrpc.bounds import echoes_unquoted, memory_cost
@@ -179,11 +179,17 @@ class BackendSource:
         except OutboundError as error:
             lacking = isinstance(error, NoConnection)
             return SourceAnswer(str(error), unreachable=lacking, away=lacking or isinstance(error, QueueFull))
-        cost = memory_cost(reply.body)
+        large = len(reply.body) > _PART
+        await Turns.begin()  # many services may have answered in this turn
+        cost = await run_in_thread(memory_cost, reply.body) if large else memory_cost(reply.body)
         if not self._reserve(cost):
             return SourceAnswer("its answer was not read, since the gateway holds too much", away=True)
         self._reserved += cost
-        self._add_to_digest(f"{outgoing.url or self.url} {outgoing.body!r} {reply.label}", reply.body)
+        question = f"{outgoing.url or self.url} {outgoing.body!r} {reply.label}"
+        if large:
+            await run_in_thread(self._add_to_digest, question, reply.body)
+        else:
+            self._add_to_digest(question, reply.body)
         return reply
 
     async def _result_in(self, reply: Reply, id: str | int, form: MessageForm) -> tuple[SourceAnswer, bool]:
