@@ -129,6 +129,7 @@ def of_the_process() -> Mapping[str, Any]:
 async def test_it_leaves_the_process_as_it_is_and_opens_the_admin_port_only_where_it_is_asked_to(
     backend: ScriptedBackend,
 ) -> None:
+    gc.unfreeze()  # what other tests left frozen may be freed meanwhile
     before = of_the_process()
     backend.on("rpc.discover", result(openrpc([Rpc(f"m{number}") for number in range(LARGE)])))
     for admin in (False, True):
