@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
@@ -44,7 +45,9 @@ class Codec(Protocol):
         """Return how many bytes are held of messages that are not complete."""
         ...
 
-    def wrap(self, message: bytes, /) -> bytes: ...
+    def wrap(self, message: bytes, /) -> bytes:
+        """Return the bytes to send. Raises :class:`EndedUnsent` where the other side reads no more."""
+        ...
 
     def feed(self, data: bytes, /) -> Iterator[bytes]:
         """Yield messages, and nothing where the work was long. Raises :class:`ValueError`."""
@@ -90,6 +93,8 @@ class Stream(asyncio.Protocol):
         self._later = bytearray()
         """What came after that."""
         self._is_paused = self._waits = False
+        self._is_left = self._is_lost = self._is_told = False
+        """Say that we ended it, that the transport has, and that ``on_end`` knows."""
         self._held = 0
         # What this connection had of the turn that began at this time by the loop's clock.
         self._turn = self._spent = 0.0
@@ -101,7 +106,7 @@ class Stream(asyncio.Protocol):
 
     def send(self, message: bytes) -> None:
         """Give a message to the socket. Raises :class:`EndedUnsent`."""
-        if self._transport.is_closing():
+        if self._is_lost or self._transport.is_closing():
             raise EndedUnsent
         self._transport.write(self._codec.wrap(message))
 
@@ -112,9 +117,10 @@ class Stream(asyncio.Protocol):
     def end(self, reason: str) -> None:
         """Close the connection now. Calls on it are told this reason."""
         self._reason = f"the connection ended, {reason}"
-        self._transport.abort()
+        self._leave(b"")
 
     def _leave(self, last: bytes) -> None:
+        self._is_left = True
         if not last:
             self._transport.abort()
             return
@@ -170,9 +176,16 @@ class Stream(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._may_write.set()
-        self._steps, self._socket = None, None
-        self._on_held(0)
-        self._on_end(Interrupted(self._reason))
+        self._socket, self._is_lost = None, True
+        if self._is_left or not self._waits:
+            self._tell_end()  # else what had come before the end is read first: TLS tells of the end before that
+
+    def _tell_end(self) -> None:
+        self._steps, self._later = None, bytearray()
+        if not self._is_told:
+            self._is_told = True
+            self._on_held(0)
+            self._on_end(Interrupted(self._reason))
 
     def _read(self, *, is_timed: bool) -> None:
         """Take the messages that have come, as far as there is time in this turn. A few need no look at the time."""
@@ -183,12 +196,12 @@ class Stream(asyncio.Protocol):
             self._reason = f"the connection ended, {error}"
             self._leave(self._codec.owed())
             return
-        if self._transport.is_closing():
+        if self._is_left:
             self._steps = None
             return
         if is_timed:
             self._spent += time.monotonic() - began
-        if (owed := self._codec.owed()) and self._may_write.is_set():
+        if (owed := self._codec.owed()) and self._may_write.is_set() and not self._transport.is_closing():
             self._transport.write(owed)
         if is_over:
             self._steps = None
@@ -205,15 +218,17 @@ class Stream(asyncio.Protocol):
             answer = self._on_message(message) if message else None
             # Without room it is left out. To read no more until there is room could hold up both sides for ever.
             if answer is not None and self._may_write.is_set():
-                self._transport.write(self._codec.wrap(answer))
-            if self._transport.is_closing() or (until is not None and time.monotonic() >= until):
+                with suppress(EndedUnsent):
+                    self.send(answer)
+            if self._is_left or (until is not None and time.monotonic() >= until):
                 return False
         return True
 
     def _wait_for_turn(self) -> None:
         if not self._is_paused:
             self._is_paused = True
-            self._transport.pause_reading()
+            if not self._transport.is_closing():
+                self._transport.pause_reading()
         self._waits = True
         OneEachTurn.of(_READING).add(self._go_on)
 
@@ -223,12 +238,16 @@ class Stream(asyncio.Protocol):
         self._spent, self._read_bytes = 0.0, 0
         if self._steps is None and self._later:
             self._steps, self._later = self._codec.feed(bytes(self._later)), bytearray()
-        if self._steps is not None and not self._transport.is_closing():
+        if self._steps is not None and not self._is_left:
             self._read(is_timed=True)
-        if self._waits or self._transport.is_closing():
-            return
-        if self._later:
+        if self._is_left:
+            if self._is_lost:
+                self._tell_end()
+        elif self._later and not self._waits:
             self._wait_for_turn()
-        else:
+        elif self._is_lost and not self._waits:
+            self._tell_end()
+        elif not self._waits:
             self._is_paused = False
-            self._transport.resume_reading()
+            if not self._transport.is_closing():
+                self._transport.resume_reading()

@@ -17,7 +17,7 @@ from websockets.frames import DATA_OPCODES
 from websockets.protocol import OPEN, Protocol, Side
 from websockets.utils import accept_key, generate_key
 
-from gateway.http_client.response import ConnectFailed, OutboundError
+from gateway.http_client.response import ConnectFailed, EndedUnsent, OutboundError
 from gateway.http_client.streams import Stream
 
 _PART: Final = 1024
@@ -72,7 +72,10 @@ class WebSocketFrames:
         return len(self._begun) + self._since_frame
 
     def wrap(self, message: bytes) -> bytes:
-        """Return the bytes to send for a message, and what is :meth:`owed` before it."""
+        """Return the bytes to send for a message, and what is :meth:`owed` before it. Raises :class:`EndedUnsent` behind
+        a close frame, whose messages may not all be taken yet."""
+        if self._protocol.state is not OPEN:
+            raise EndedUnsent
         self._protocol.send_text(message)
         return b"".join(self._protocol.data_to_send())
 
