@@ -78,6 +78,7 @@ class SocketTransport(ABC):
         self.unfinished = unfinished
         self.patience = patience
         self._links: list[SocketLink] = []
+        self._retired: set[SocketLink] = set()
         self._openings: SingleFlight[tuple[Any, ...], SocketLink] = SingleFlight()
         self._turn = asyncio.Lock()
         self._opens_at = 0.0
@@ -125,12 +126,17 @@ class SocketTransport(ABC):
     async def close(self) -> None:
         """Close all connections. Calls under way end with :class:`~gateway.http_client.response.Interrupted`."""
         self._is_closed = True
-        for link in [*self._links]:
+        for link in [*self._links, *self._retired]:
             link.retire(at_once=True)
 
     def forget(self, link: SocketLink) -> None:
+        """Give a connection no new calls. It is retired, if it has not ended."""
         if link in self._links:
             self._links.remove(link)
+        if link.has_ended:
+            self._retired.discard(link)
+        else:
+            self._retired.add(link)
 
     def open_later(self) -> None:
         """Open no connection for a while."""
@@ -170,6 +176,8 @@ class SocketTransport(ABC):
     async def _open_link(self, outgoing: Outgoing) -> SocketLink:
         link = SocketLink(self, outgoing)
         await asyncio.sleep(max(0.0, self._opens_at - asyncio.get_running_loop().time()))
+        if self._is_closed:
+            raise response.ConnectFailed("the gateway has closed its connections")
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 link.connection = await self.connect(outgoing, link)
