@@ -183,7 +183,9 @@ class SocketTransport(ABC):
                 link.connection = await self.connect(outgoing, link)
         except TimeoutError:
             raise response.ConnectFailed("no connection in time") from None
-        if link.has_ended:
+        if link.given_up:  # for what it brought before it was ours
+            link.connection.end(link.given_up)
+        if link.has_ended or link.given_up:
             raise response.ConnectFailed("its connections end at once")
         self._links.insert(0, link)
         if self._is_closed:
@@ -210,6 +212,8 @@ class SocketLink:
         self._received_at = self._loop.time()
         self._is_retired = False
         self.has_ended = False
+        self.given_up = ""
+        """Why it was ended, if it was. Then it holds nothing any more."""
         self.is_silent = False
         self._look: asyncio.TimerHandle | None = None
         self._held = 0
@@ -307,8 +311,10 @@ class SocketLink:
 
     def give_up(self, reason: str) -> None:
         """End the connection now, and tell the calls on it why."""
+        self.given_up = reason
         self._transport.forget(self)
-        self.connection.end(reason)
+        if hasattr(self, "connection"):  # it may bring too much before it is ours
+            self.connection.end(reason)
 
     def note_held(self, size: int) -> None:
         """Note how many bytes of unfinished messages the connection holds."""
@@ -317,7 +323,7 @@ class SocketLink:
 
     def _count(self) -> None:
         taken = sum(waiter.size for waiter in self.waiters.values())
-        self._transport.unfinished.count(self, self._held + taken)
+        self._transport.unfinished.count(self, 0 if self.given_up else self._held + taken)
 
     def message_received(self, raw: bytes) -> bytes | None:
         self._received_at = self._loop.time()

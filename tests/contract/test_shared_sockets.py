@@ -12,10 +12,11 @@ from gateway.backend.request_parts import RequestParts
 from gateway.backend.sockets import SocketTransport
 from gateway.backend.transport import Outgoing, Reply
 from gateway.backend.unfinished import UnfinishedMessages
-from gateway.http_client.response import AnswerTooLarge, Interrupted
+from gateway.http_client.response import AnswerTooLarge, ConnectFailed, Interrupted
 from gateway.http_client.tls import TlsFiles
 from gateway.settings import Settings
-from tests.contract.transports import SOCKETS, Act, Json, SocketStand
+from tests.contract.frames import frame
+from tests.contract.transports import SOCKETS, Act, Json, SocketStand, WebSocketStand
 from tests.each import each
 from tests.waiting import PATIENCE, until
 
@@ -164,3 +165,27 @@ async def test_a_burst_of_one_service_is_read_in_parts_between_the_answers_of_ot
         read.append(pushed.dropped)
     assert len(read) > 10
     call.cancel()
+
+
+@each("make", SOCKETS)
+async def test_a_connection_that_ends_for_what_it_brought_at_once_is_no_surprise(make: Callable[[], SocketStand]) -> None:
+    begun = b'{"x":"' + b"x" * 200_000
+
+    class Greeting(make):  # type: ignore[misc, valid-type]  # each is a class
+        async def take_all(self, messages: AsyncIterator[bytes], writer: asyncio.StreamWriter) -> None:
+            writer.write(frame(begun, final=False) if make is WebSocketStand else begun)
+            await super().take_all(messages, writer)
+
+    faults: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    stand = Greeting()
+    await stand.open()
+    settings = Settings.model_validate({"auth": {"mode": "off"}, "backend": {"url": stand.url}})
+    full = UnfinishedMessages(lambda size: size <= 0, MOST)
+    transport = open_transport(settings.by_mount[""], TlsFiles(), lambda _: True, full, digest=False)
+    assert isinstance(transport, SocketTransport)
+    with pytest.raises((ConnectFailed, Interrupted)):
+        await ask(transport)
+    await transport.close()
+    await stand.close()
+    assert not faults
