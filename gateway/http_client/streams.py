@@ -22,10 +22,11 @@ from gateway.http_client.response import EndedUnsent, Interrupted, OutboundError
 
 _SLICE: Final = 0.002
 """Seconds of one turn of the event loop that one connection may have."""
-_MOST_AT_ONCE: Final = 256 * 1024
-"""Bytes that are read of one connection in one turn. As much is read at once, by either event loop."""
+_MOST_AT_ONCE: Final = 256_000
+"""Bytes that are read of one connection in one turn. As much is read at once, by either event loop: by uvloop up to 32
+times in one turn, and its clock goes on meanwhile."""
 _FEW: Final = 4 * 1024
-"""Bytes in one turn that take less time than that in any case."""
+"""Bytes at once that take less time than that in any case. Behind so few there are no others in this turn."""
 _LITTLE: Final = 64 * 1024
 """Bytes that any connection may hold uncounted."""
 _SILENCE: Final = 2.0
@@ -96,8 +97,9 @@ class Stream(asyncio.Protocol):
         self._is_left = self._is_lost = self._is_told = False
         """Say that we ended it, that the transport has, and that ``on_end`` knows."""
         self._held = 0
-        # What this connection had of the turn that began at this time by the loop's clock.
-        self._turn = self._spent = 0.0
+        # What this connection had of the present turn.
+        self._has_begun = False
+        self._spent = 0.0
         self._read_bytes = 0
 
     async def wait_for_room(self) -> None:
@@ -158,15 +160,17 @@ class Stream(asyncio.Protocol):
             self._socket = ours
 
     def data_received(self, data: bytes) -> None:
-        now = self._loop.time()  # uvloop, which may read many times in one turn, has one time in each
-        if now != self._turn:
-            self._turn, self._spent, self._read_bytes = now, 0.0, 0
-        self._read_bytes += len(data)
+        is_timed = len(data) > _FEW
+        if is_timed:
+            if not self._has_begun:
+                self._has_begun = True
+                self._loop.call_soon(self._end_turn)
+            self._read_bytes += len(data)
         if self._is_paused:  # some event loops give what they had read before
             self._later += data
             return
         self._steps = self._codec.feed(data)
-        self._read(is_timed=self._read_bytes > _FEW)
+        self._read(is_timed=is_timed)
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -186,6 +190,9 @@ class Stream(asyncio.Protocol):
             self._is_told = True
             self._on_held(0)
             self._on_end(Interrupted(self._reason))
+
+    def _end_turn(self) -> None:
+        self._has_begun, self._spent, self._read_bytes = False, 0.0, 0
 
     def _read(self, *, is_timed: bool) -> None:
         """Take the messages that have come, as far as there is time in this turn. A few need no look at the time."""
