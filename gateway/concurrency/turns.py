@@ -25,8 +25,7 @@ class OneEachTurn:
     """Let one of those that wait go on in each turn of the event loop, first in, first out: however many there are, the
     loop is held no longer than by one of them. Each event loop has its own, see :meth:`of`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:  # without its loop, which would live as long as the dictionary of :meth:`of`
         self._waiting: deque[Callable[[], Any]] = deque()
         self._is_taken = False
 
@@ -36,7 +35,7 @@ class OneEachTurn:
         loop = asyncio.get_running_loop()
         queue = queues.get(loop)
         if queue is None:
-            queue = queues[loop] = cls(loop)
+            queue = queues[loop] = cls()
         return queue
 
     def take(self) -> bool:
@@ -44,7 +43,7 @@ class OneEachTurn:
         if self._is_taken:
             return False
         self._is_taken = True
-        self._loop.call_soon(self._next)
+        asyncio.get_running_loop().call_soon(self._next)
         return True
 
     def add(self, go_on: Callable[[], Any]) -> None:
@@ -54,14 +53,14 @@ class OneEachTurn:
 
     async def wait(self) -> None:
         """Return in a later turn, when it is that of the caller."""
-        turn = self._loop.create_future()
+        turn = asyncio.get_running_loop().create_future()
         self.add(partial(_end, turn))
         await turn
 
     def _next(self) -> None:
         self._is_taken = bool(self._waiting)
         if self._waiting:
-            self._loop.call_soon(self._next)
+            asyncio.get_running_loop().call_soon(self._next)
             self._waiting.popleft()()
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
-from collections.abc import Generator
+import weakref
+from collections.abc import Callable, Generator
 from weakref import WeakKeyDictionary
 
 import pytest
+import uvloop
 
 from gateway.concurrency.turns import SLICE, OneEachTurn, Turns, run_in_thread, run_in_turns
+from tests.each import each
 from tests.waiting import until
 
 
@@ -43,7 +47,7 @@ async def test_alone_it_waits_for_nobody_at_its_beginning() -> None:
 
 
 async def test_who_stops_waiting_holds_up_nobody() -> None:
-    queue, seen = OneEachTurn(asyncio.get_running_loop()), list[str]()
+    queue, seen = OneEachTurn(), list[str]()
 
     async def work(name: str) -> None:
         await queue.wait()
@@ -97,3 +101,16 @@ async def test_threads_compute_one_after_the_other() -> None:
     may_end.set()
     await asyncio.gather(*tasks)
     assert most == 1
+
+
+@each("make", {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop})
+def test_an_event_loop_that_has_ended_is_freed(make: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def work() -> weakref.ref[asyncio.AbstractEventLoop]:
+        await asyncio.gather(*(Turns.begin() for _ in range(3)))
+        return weakref.ref(asyncio.get_running_loop())
+
+    with asyncio.Runner(loop_factory=make) as runner:
+        ended = runner.run(work())
+    del runner
+    gc.collect()
+    assert ended() is None
