@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -10,6 +11,8 @@ LARGE: Final = 500
 """Tools with which catalogs are frozen."""
 _OFTEN: Final = (3_000, 2, 1_000_000)
 """Thresholds with which a collection takes a few milliseconds, and none goes through all objects."""
+_LONGEST: Final = 10.0
+"""Seconds for which pauses may put off what is to be collected: listings that hang can follow each other for ever."""
 
 
 class GarbageCollector:
@@ -22,6 +25,8 @@ class GarbageCollector:
         self._pauses = 0
         self._usual_thresholds = gc.get_threshold()
         self._is_wanted = False
+        self._since = 0.0
+        """When the pause began, or the last full collection within it."""
         self._hosts = 0
         self._grown = 0
 
@@ -44,6 +49,7 @@ class GarbageCollector:
         if not self._pauses:
             self._usual_thresholds = gc.get_threshold()
             gc.set_threshold(*_OFTEN)
+            self._since = time.monotonic()
         self._pauses += 1
         try:
             yield
@@ -51,8 +57,8 @@ class GarbageCollector:
             self._pauses -= 1
             if not self._pauses:
                 gc.set_threshold(*self._usual_thresholds)
-                if self._is_wanted:
-                    asyncio.get_running_loop().call_soon(self.collect)
+            if self._is_wanted and self._may_collect():
+                asyncio.get_running_loop().call_soon(self.collect)
 
     def tune(self, thresholds: tuple[int, int, int]) -> None:
         """Exclude the objects made at start from collections, which would take tens of milliseconds each time."""
@@ -63,10 +69,14 @@ class GarbageCollector:
             gc.set_threshold(*thresholds)
 
     def collect(self) -> None:
-        """Collect all garbage, at the end of the last pause if there is one."""
-        self._is_wanted = self._pauses > 0
+        """Collect all garbage, at the end of the last pause if there is one that is not long already."""
+        self._is_wanted = not self._may_collect()
         if not self._is_wanted:
+            self._since = time.monotonic()
             gc.collect()
+
+    def _may_collect(self) -> bool:
+        return not self._pauses or time.monotonic() - self._since > _LONGEST
 
     def grow(self, tools: int) -> None:
         """Note so many new tools of a catalog, large or not, and freeze them once they are many."""

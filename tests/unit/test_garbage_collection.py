@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import weakref
 from collections.abc import Iterator
 
@@ -50,6 +51,22 @@ async def test_what_is_to_be_collected_during_a_listing_is_collected_behind_it()
         assert garbage() is not None
     await asyncio.sleep(0)
     assert garbage() is None
+
+
+async def test_listings_that_follow_each_other_without_end_do_not_put_it_off_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    collector, knot, now = GarbageCollector(), Knot(), time.monotonic()
+    garbage = weakref.ref(knot)
+    with collector.gc_paused():
+        gc.collect()
+        del knot
+        collector.collect()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 11)
+        with collector.gc_paused():
+            assert garbage() is not None
+        await asyncio.sleep(0)
+        assert garbage() is None
 
 
 def test_thresholds_that_are_set_during_a_listing_hold_behind_it() -> None:
