@@ -3,6 +3,7 @@ what is cheaper together (decision 44), have one timer for many deadlines, and m
 
 import asyncio
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator
@@ -16,9 +17,18 @@ SLICE: Final = 0.005
 """Seconds of work after which other tasks get a turn."""
 _MAX_QUEUED: Final = 8
 """Functions that run one after the other at most. More would gain nothing, and the first would wait longer."""
-_THREAD: Final = ThreadPoolExecutor(1, "long work")
+_THREAD: Final = [ThreadPoolExecutor(1, "long work")]
+"""The one executor. A process that is forked gets one of its own: the thread is not there."""
 _Parameters = ParamSpec("_Parameters")
 _Returned = TypeVar("_Returned")
+
+
+def _renew() -> None:
+    _THREAD[0] = ThreadPoolExecutor(1, "long work")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 class OneEachTurn:
@@ -100,7 +110,7 @@ async def run_in_thread(
     """Run long work in a thread, when all that came before it is done. Threads share the interpreter: the event loop
     waits for each that computes, so there is one. What may hang does not belong here."""
     work = partial(copy_context().run, partial(function, *args, **kwargs))
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, work)
+    return await asyncio.get_running_loop().run_in_executor(_THREAD[0], work)
 
 
 class EndOfTurnQueue:

@@ -72,8 +72,8 @@ class WebSocketFrames:
         return len(self._begun) + self._since_frame
 
     def wrap(self, message: bytes) -> bytes:
-        """Return the bytes to send for a message, and what is :meth:`owed` before it. Raises :class:`EndedUnsent` behind
-        a close frame, whose messages may not all be taken yet."""
+        """Return the bytes to send for a message, and what is :meth:`owed` before it. Raises :class:`EndedUnsent` where
+        a close frame has come: what stands before it may not all be taken yet."""
         if self._protocol.state is not OPEN:
             raise EndedUnsent
         self._protocol.send_text(message)

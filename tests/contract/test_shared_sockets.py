@@ -168,7 +168,7 @@ async def test_a_burst_of_one_service_is_read_in_parts_between_the_answers_of_ot
 
 
 @each("make", SOCKETS)
-async def test_a_connection_that_ends_for_what_it_brought_at_once_is_no_surprise(make: Callable[[], SocketStand]) -> None:
+async def test_a_connection_may_end_for_what_it_brought_at_once(make: Callable[[], SocketStand]) -> None:
     begun = b'{"x":"' + b"x" * 200_000
 
     class Greeting(make):  # type: ignore[misc, valid-type]  # each is a class

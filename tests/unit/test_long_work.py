@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import threading
 import time
 import weakref
@@ -114,3 +115,18 @@ def test_an_event_loop_that_has_ended_is_freed(make: Callable[[], asyncio.Abstra
     del runner
     gc.collect()
     assert ended() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_process_that_was_forked_behind_long_work_has_a_thread_of_its_own() -> None:
+    async def work() -> int:
+        return await asyncio.wait_for(run_in_thread(int, "7"), 5)
+
+    assert asyncio.run(work()) == 7
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(asyncio.run(work()))
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
