@@ -30,6 +30,12 @@ def _room(backend: Backend) -> int:
     return max(_ROOM * backend.max_response, MAX_LISTING)
 
 
+def _longest(settings: ServiceSettings) -> float:
+    """Return the longest deadline of a call, in seconds: for so long a connection may come back."""
+    of_tools = (tool.timeout or 0.0 for tool in settings.catalog.tools.values())
+    return max(settings.backend.timeout, *of_tools, 0.0)
+
+
 def open_transport(
     settings: ServiceSettings,
     tls: TlsFiles,
@@ -52,6 +58,7 @@ class _WebSockets(SocketTransport):
     def __init__(self, settings: ServiceSettings, tls: TlsFiles, unfinished: UnfinishedMessages) -> None:
         backend = settings.backend
         super().__init__(_room(backend), backend.max_response, unfinished, backend.timeout)
+        self._longest = _longest(settings)
         fixed = {name: value.get_secret_value() for name, value in backend.headers.items()}
         headers = {"User-Agent": HEADERS["User-Agent"], **fixed}
         self._url = backend.url
@@ -61,7 +68,7 @@ class _WebSockets(SocketTransport):
         parts = outgoing.parts
         answer = await self._outbound.open_websocket(parts.url(self._url), parts.headers)
         notes = (link.message_received, link.note_held, link.connection_lost)
-        return take_over(answer, self.room, *notes, self.patience)
+        return take_over(answer, self.room, *notes, self._longest)
 
     async def close(self) -> None:
         await super().close()
@@ -74,6 +81,7 @@ class _Streams(SocketTransport):
     def __init__(self, settings: ServiceSettings, tls: TlsFiles, unfinished: UnfinishedMessages) -> None:
         backend = settings.backend
         super().__init__(_room(backend), backend.max_response, unfinished, backend.timeout)
+        self._longest = _longest(settings)
         url = urlsplit(backend.url)
         path = unquote(url.path) if url.scheme == "unix" else None
         self._peer = Peer(url.hostname or "", url.port or 0, url.scheme == "tls", path)
@@ -83,7 +91,7 @@ class _Streams(SocketTransport):
         framing = Framing(outgoing.form.framing, self.room)
         until = asyncio.get_running_loop().time() + CONNECT_TIMEOUT
         notes = (link.message_received, link.note_held, link.connection_lost)
-        make = partial(Stream, framing, *notes, self.patience)
+        make = partial(Stream, framing, *notes, self._longest)
         return await self._connector.connect(self._peer, make, until)
 
     async def close(self) -> None:

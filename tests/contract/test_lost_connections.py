@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from gateway.backend.choice import open_transport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.sockets import SocketTransport
 from gateway.backend.transport import Outgoing, Reply
 from gateway.http_client.response import ConnectFailed, DeadlinePassed
+from gateway.http_client.tls import TlsFiles
+from gateway.settings import Settings
 from tests.contract.lost import Lost, LostStream, LostWebSocket
-from tests.contract.transports import Act
+from tests.contract.transports import Act, anything_unfinished
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is acknowledged")
@@ -100,3 +103,20 @@ async def test_while_all_that_are_opened_are_lost_no_more_than_one_further_is_op
     for call in calls:
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_a_connection_may_come_back_for_as_long_as_a_tool_may_take(stand: Lost) -> None:
+    backend, tools = {"url": stand.url, "timeout": "1s"}, {"slow": {"timeout": "1h"}}
+    settings = Settings.model_validate({"auth": {"mode": "off"}, "backend": backend, "catalog": {"tools": tools}})
+    made = open_transport(settings.by_mount[""], TlsFiles(), lambda _: True, anything_unfinished(), digest=False)
+    assert isinstance(made, SocketTransport)
+    stand.act = Act.WAIT
+    slow = asyncio.create_task(ask(made, "slow"))
+    await stand.got(1)
+    stand.lose()
+    with pytest.raises(DeadlinePassed):
+        await ask(made, "short", timeout=1.5)
+    stand.find()
+    stand.release.set()
+    assert (await slow).body
+    await made.close()
