@@ -217,6 +217,7 @@ class SocketLink:
         self.is_silent = False
         self._look: asyncio.TimerHandle | None = None
         self._held = 0
+        self._look_again: asyncio.TimerHandle | None = None
         self._second, self._unasked = 0.0, 0
         """Messages of nobody that came since then."""
 
@@ -320,6 +321,19 @@ class SocketLink:
         """Note how many bytes of unfinished messages the connection holds."""
         self._held = size
         self._count()
+        if size and self._look_again is None and not self.given_up:
+            self._look_again = self._loop.call_later(self._transport.patience, self._look_at_held)
+
+    def _look_at_held(self) -> None:
+        """End the connection if it holds most of a message for nobody, that does not end."""
+        self._look_again = None
+        if not self._held or self.has_ended or self.given_up:
+            return
+        patience = self._transport.patience
+        if not self.waiters and self._loop.time() - self._received_at >= patience:
+            self.give_up(f"it brought no end of a message for {patience:g} s")
+        else:
+            self._look_again = self._loop.call_later(patience, self._look_at_held)
 
     def _count(self) -> None:
         taken = sum(waiter.size for waiter in self.waiters.values())
@@ -385,6 +399,8 @@ class SocketLink:
         self.has_ended = True
         if self._look is not None:
             self._look.cancel()
+        if self._look_again is not None:
+            self._look_again.cancel()
         self._transport.forget(self)
         for waiter in self.waiters.values():
             if not waiter.reply.done():

@@ -189,3 +189,20 @@ async def test_a_connection_may_end_for_what_it_brought_at_once(make: Callable[[
     await transport.close()
     await stand.close()
     assert not faults
+
+
+@each("make", SOCKETS)
+async def test_an_unfinished_message_for_nobody_is_held_no_longer_than_a_call_may_take(
+    shared: Shared, make: Callable[[], SocketStand]
+) -> None:
+    class Behind(make):  # type: ignore[misc, valid-type]  # each is a class
+        async def _say(self, body: bytes, writer: asyncio.StreamWriter) -> None:
+            writer.write(self.wrap(body))
+            await super()._say(body, writer)
+
+    stand, transport = await shared.service(Behind)
+    transport.patience = 0.5
+    stand.act, stand.size = Act.UNFINISHED, 3 * MIB
+    await ask(transport)
+    await until(lambda: shared.held, lambda held: held > 2 * MIB)
+    await until(lambda: shared.held, (0).__eq__, within=10)
