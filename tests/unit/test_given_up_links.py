@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.sockets import SocketLink, SocketTransport
@@ -44,7 +45,8 @@ async def test_no_other_connection_ends_for_one_that_has_ended() -> None:
 
     transport = Wired(64 * MIB, MIB, UnfinishedMessages(reserve, 80 * MIB), 10.0)
     outgoing = Outgoing("c1", b"", RequestParts())
-    one, two, three = [await transport._open_link(outgoing) for _ in range(3)]
+    links: list[Any] = [await transport._open_link(outgoing) for _ in range(3)]
+    one, two, three = links
     call = asyncio.create_task(one.exchange("c1", outgoing, 4 * MIB))
     await asyncio.sleep(0)
     two.note_held(6 * MIB)
