@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Final
 
+from gateway.http_client.streams import PerSecond
 from gateway.jsonrpc.response import parse_head
 
 _MOST_HEADER: Final = 8 * 1024
@@ -31,6 +32,8 @@ _BRACKET: Final = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\
 _BRACKETS: Final = 500
 """Brackets that are counted in one step, which takes a fraction of a millisecond."""
 _NOT_YET: Final = -1
+_MOST_EMPTY: Final = 10_000
+"""Empty messages, as blank lines are, that may come in a second."""
 
 
 class UnusableStream(ValueError):
@@ -43,6 +46,7 @@ class Reader(ABC):
     def __init__(self, most: int) -> None:
         self._most = most
         self.held = bytearray()
+        self._empty = PerSecond(_MOST_EMPTY)
         self._seen = 0
         """Bytes of ``held`` that belong to the message and need no second look."""
 
@@ -59,7 +63,11 @@ class Reader(ABC):
                 message = bytes(held[:end])
             del self.held[: end + self._after]
             self._seen = 0
-            yield b"" if message.isspace() else message
+            if not message or message.isspace():
+                message = b""
+                if self._empty.is_over():
+                    raise UnusableStream("it brought too many empty messages")
+            yield message
         self._check(len(self.held))
 
     def _check(self, size: int) -> None:

@@ -28,7 +28,7 @@ from gateway.backend.unfinished import UnfinishedMessages
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.http_client import response
 from gateway.http_client.response import CHUNK, CONNECT_TIMEOUT, HandshakeRefused, OutboundError
-from gateway.http_client.streams import Stream
+from gateway.http_client.streams import PerSecond, Stream
 from gateway.jsonrpc import NULL
 from gateway.jsonrpc.response import Head, answer_to_service, id_in_broken, parse_head
 
@@ -43,6 +43,8 @@ _MOST_GIVEN_UP: Final = 256
 
 _MOST_UNASKED: Final = 10_000
 """Messages of nobody that one connection may bring in a second."""
+_LARGE_UNASKED: Final = 8 * 1024
+"""Bytes from which such a message counts as two, and so on: it is read in one step, however large it is."""
 _QUIET: Final = 1.0
 """Seconds from the end of a connection that brought more to the opening of the next."""
 _LOOK: Final = 0.5
@@ -217,9 +219,7 @@ class SocketLink:
         self.is_silent = False
         self._look: asyncio.TimerHandle | None = None
         self._held = 0
-        self._look_again: asyncio.TimerHandle | None = None
-        self._second, self._unasked = 0.0, 0
-        """Messages of nobody that came since then."""
+        self._unasked = PerSecond(_MOST_UNASKED)
 
     @property
     def owner(self) -> object:
@@ -286,17 +286,23 @@ class SocketLink:
         except response.EndedUnsent:
             self.retire(at_once=True)
             raise
-        if self._look is None:
-            self._look = self._loop.call_later(_LOOK, self._look_at_silence)
+        self._look_soon()
 
-    def _look_at_silence(self) -> None:
-        """Look whether what was sent is acknowledged, and again while something is under way."""
+    def _look_soon(self) -> None:
+        if self._look is None and not self.has_ended:
+            self._look = self._loop.call_later(_LOOK, self._look_at_it)
+
+    def _look_at_it(self) -> None:
+        """Look whether what was sent is acknowledged, and whether what came ends, while there is any of that."""
         self._look = None
         was_silent, self.is_silent = self.is_silent, self.connection.is_silent()
         if self.is_silent and not was_silent:
             log.warning("nothing is acknowledged on a connection; it gets no new calls until something is")
-        if (self.waiters or self.is_silent) and not self.has_ended:
-            self._look = self._loop.call_later(_LOOK, self._look_at_silence)
+        patience = self._transport.patience
+        if self._held and not self.waiters and self._loop.time() - self._received_at >= patience:
+            self.give_up(f"it brought no end of a message for {patience:g} s")
+        elif self.waiters or self.is_silent or self._held:
+            self._look_soon()
 
     def note_time_out(self, timeout: float) -> None:
         """Retire the connection if nothing came on it meanwhile, or if what came may be half a message of nobody."""
@@ -321,19 +327,8 @@ class SocketLink:
         """Note how many bytes of unfinished messages the connection holds."""
         self._held = size
         self._count()
-        if size and self._look_again is None and not self.given_up:
-            self._look_again = self._loop.call_later(self._transport.patience, self._look_at_held)
-
-    def _look_at_held(self) -> None:
-        """End the connection if it holds most of a message for nobody, that does not end."""
-        self._look_again = None
-        if not self._held or self.has_ended or self.given_up:
-            return
-        patience = self._transport.patience
-        if not self.waiters and self._loop.time() - self._received_at >= patience:
-            self.give_up(f"it brought no end of a message for {patience:g} s")
-        else:
-            self._look_again = self._loop.call_later(patience, self._look_at_held)
+        if size:
+            self._look_soon()
 
     def _count(self) -> None:
         taken = sum(waiter.size for waiter in self.waiters.values())
@@ -348,6 +343,7 @@ class SocketLink:
             key = id_in_broken(raw) if self.waiters or self._given_up else None
         else:
             if head.method is not None:
+                self._note_unasked(raw)
                 return self._asked_or_told(head)
             key = None if head.id is None else str(head.id)
             is_fault = head.error != NULL
@@ -358,7 +354,7 @@ class SocketLink:
             waiter = self.waiters.get(key)
         if waiter is None or waiter.reply.done():
             self._transport.drop()
-            self._note_unasked()
+            self._note_unasked(raw)
         elif len(raw) > waiter.max_bytes:
             waiter.reply.set_exception(response.AnswerTooLarge(f"larger than {waiter.max_bytes} bytes"))
         else:
@@ -367,19 +363,14 @@ class SocketLink:
         return None
 
     def _asked_or_told(self, head: Head) -> bytes | None:
-        self._note_unasked()
         if head.id is not None:
             return answer_to_service(head)
         self._transport.drop()
         return None
 
-    def _note_unasked(self) -> None:
-        """Count what belongs to no call. End the connection if that is too much."""
-        now = self._loop.time()
-        if now - self._second > 1.0:
-            self._second, self._unasked = now, 0
-        self._unasked += 1
-        if self._unasked > _MOST_UNASKED and not self.has_ended:
+    def _note_unasked(self, raw: bytes) -> None:
+        """Count what belongs to no call, a large message as many. End the connection if that is too much."""
+        if self._unasked.is_over(1 + len(raw) // _LARGE_UNASKED) and not self.has_ended:
             self.has_ended = True
             self._transport.open_later()
             self.give_up(f"it brought more than {_MOST_UNASKED} messages a second that belong to no call")
@@ -399,8 +390,6 @@ class SocketLink:
         self.has_ended = True
         if self._look is not None:
             self._look.cancel()
-        if self._look_again is not None:
-            self._look_again.cancel()
         self._transport.forget(self)
         for waiter in self.waiters.values():
             if not waiter.reply.done():

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from cachetools import LRUCache
 
 from gateway import jsonrpc
-from gateway.concurrency.turns import run_at_once, run_in_turns
+from gateway.concurrency.turns import Turns, run_at_once, run_in_turns
 from gateway.jsonrpc import Raw
 from gateway.model import Catalog, Tool
 
@@ -53,7 +53,7 @@ class PageCache:
         try:
             return self._pages[key]
         except KeyError:
-            page: Page = await run_in_turns(_page(catalog, projector, start, size))
+            page: Page = await run_in_turns(_page(catalog, projector, start, size), Turns())
             self._keep(key, page)
             return page
 

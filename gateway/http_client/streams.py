@@ -38,6 +38,22 @@ _UNACKED, _LAST_ACK, _INFO_SIZE = 24, 56, 60  # offsets in Linux's struct tcp_in
 _READING: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, OneEachTurn]] = WeakKeyDictionary()
 
 
+class PerSecond:
+    """Count what comes in each second, of which at most ``most`` may."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._since, self._count = 0.0, 0
+
+    def is_over(self, count: int = 1) -> bool:
+        """Return whether so many more are too many."""
+        now = time.monotonic()
+        if now - self._since > 1.0:
+            self._since, self._count = now, 0
+        self._count += count
+        return self._count > self._most
+
+
 class Codec(Protocol):
     """Make bytes of messages, and messages of bytes, on one connection."""
 

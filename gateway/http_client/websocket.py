@@ -7,7 +7,6 @@ aiohttp's reader tells nobody how much it holds of a message, and reads all that
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -18,9 +17,9 @@ from websockets.protocol import OPEN, Protocol, Side
 from websockets.utils import accept_key, generate_key
 
 from gateway.http_client.response import ConnectFailed, EndedUnsent, OutboundError
-from gateway.http_client.streams import Stream
+from gateway.http_client.streams import PerSecond, Stream
 
-_PART: Final = 1024
+_PART: Final = 512
 """Bytes that are read in one step. A frame of the least size takes some microseconds."""
 _SMALL: Final = 64
 _MOST_SMALL: Final = 10_000
@@ -61,8 +60,7 @@ class WebSocketFrames:
         self._protocol = Protocol(Side.CLIENT, max_size=most)
         self._begun = bytearray()
         """The payloads of the frames of an unfinished message."""
-        self._second, self._small = 0.0, 0
-        """Frames of little that came since then."""
+        self._small = PerSecond(_MOST_SMALL)
         self._owes = False
         self._since_frame = 0
         """Bytes that came after the last whole frame, and some of it."""
@@ -125,11 +123,7 @@ class WebSocketFrames:
         return message
 
     def _note_small(self) -> None:
-        now = time.monotonic()
-        if now - self._second > 1.0:
-            self._second, self._small = now, 0
-        self._small += 1
-        if self._small > _MOST_SMALL:
+        if self._small.is_over():
             raise UnusableWebSocket("it brought too many frames without messages")
 
     def _reason(self) -> str:

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from gateway.auth.access import Access
 from gateway.catalog.names import NAME_RULES
 from gateway.concurrency.background import Problem
-from gateway.concurrency.turns import run_in_turns
+from gateway.concurrency.turns import Turns, run_in_turns
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, InsufficientScope, RateLimited, Unauthorized
 from gateway.invocation.invocation import Invocation
 from gateway.model import SHARED, Caller, Catalog, NameStyle, ServiceInfo, Tool, View
@@ -80,7 +80,7 @@ class Member:
             await self.service.listings.spend(caller)
         catalog = await self.discovery.catalog(caller, patience)
         if catalog.digest not in self._by_name:
-            self._by_name[catalog.digest] = await run_in_turns(self._named(catalog))
+            self._by_name[catalog.digest] = await run_in_turns(self._named(catalog), Turns())
         return catalog
 
     def _named(self, catalog: Catalog) -> Generator[None, None, dict[str, tuple[Tool, Tool]]]:

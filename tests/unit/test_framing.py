@@ -96,6 +96,11 @@ def test_messages_of_nothing_are_steps_too(name: str) -> None:
     assert [*Framing(name, MOST).feed(blank)] == [b""] * 500
 
 
+def test_blank_lines_without_end_are_refused() -> None:
+    with pytest.raises(UnusableStream, match="too many empty messages"):
+        read("newline", b"\n" * 10_001)
+
+
 def test_to_count_many_brackets_takes_many_steps_and_each_may_be_the_last_of_a_turn() -> None:
     deep = b"[" * 20_000 + b"]" * 20_000
     steps = [*Framing("none", 10**6).feed(deep)]
