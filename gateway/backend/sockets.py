@@ -284,7 +284,7 @@ class SocketLink:
                 waiter.is_sent = True
             self.connection.send(body)
         except response.EndedUnsent:
-            self.retire(at_once=True)
+            self.retire()  # answers to other calls may have come before the end
             raise
         self._look_soon()
 

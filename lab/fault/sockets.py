@@ -69,7 +69,7 @@ async def _spoilt(make: Callable[[], SocketStand], act: Act, must: set[Told]) ->
     knobs = ("services.far.backend.max_response=1MiB",)
     async with front(ledger, {"far": stand}, *knobs) as (program, port), AsyncExitStack() as stack:
         sessions = [await stack.enter_async_context(session(one)) for one in addresses(3, _AT_ONCE)]
-        callers = Callers(ledger, [Bearer(one, port, None, "/far") for one in sessions], rate=100)
+        callers = Callers(ledger, [Bearer(one, port, None, "/far") for one in sessions], rate=80)
         before = await callers.calls(_SECONDS / 3)
         stand.act = act
         during = await callers.calls(_SECONDS)
