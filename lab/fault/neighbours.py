@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,8 +24,11 @@ _MOST_PROBE: Final = 0.5
 
 def processor_ms(pid: int) -> float:
     """The processor time that all threads of a process have had, in milliseconds."""
-    shares = (task.read_text().split()[0] for task in Path(f"/proc/{pid}/task").glob("*/schedstat"))
-    return sum(map(int, shares)) / 1e6
+    total = 0
+    for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile
+            total += int(task.read_text().split()[0])
+    return total / 1e6
 
 
 @dataclass
