@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 import structlog
 
-_FREE: Final = 64 * 1024
-"""Bytes of each connection that are not counted: nearly all messages are smaller."""
+from gateway.http_client.response import CHUNK
+
 _PART: Final = 8
 """One service may hold an eighth of ``server.max_buffered``."""
 _PART_OF_ALL: Final = 2
@@ -55,7 +55,7 @@ class UnfinishedMessages:
         """Note how many bytes a connection holds now. End those that hold most while that is too much, if need be this
         one."""
         before = self._held.get(holder, 0)
-        if size <= _FREE:
+        if size <= CHUNK:  # nearly all messages are smaller
             if before:
                 del self._held[holder]
                 self._reserve(-before)

@@ -18,7 +18,7 @@ from typing import Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from gateway.concurrency.turns import OneEachTurn
-from gateway.http_client.response import EndedUnsent, Interrupted, OutboundError
+from gateway.http_client.response import CHUNK, EndedUnsent, Interrupted, OutboundError
 
 _SLICE: Final = 0.002
 """Seconds of one turn of the event loop that one connection may have."""
@@ -27,8 +27,6 @@ _MOST_AT_ONCE: Final = 256_000
 times in one turn, and its clock goes on meanwhile."""
 _FEW: Final = 4 * 1024
 """Bytes at once that take less time than that in any case. Behind so few there are no others in this turn."""
-_LITTLE: Final = 64 * 1024
-"""Bytes that any connection may hold uncounted."""
 _SILENCE: Final = 2.0
 """Seconds for which nothing was acknowledged, with which a connection is silent."""
 _CLOSING: Final = 1.0
@@ -108,7 +106,7 @@ class Stream(asyncio.Protocol):
         self._steps: Iterator[bytes] | None = None
         """The rest of what is being read."""
         self._later = bytearray()
-        """What came after that."""
+        """Bytes that came behind these."""
         self._is_paused = self._waits = False
         self._is_left = self._is_lost = self._is_told = False
         """Say that we ended it, that the transport has, and that ``on_end`` knows."""
@@ -229,7 +227,7 @@ class Stream(asyncio.Protocol):
         if is_over:
             self._steps = None
         held = self._codec.unfinished + len(self._later)
-        if held > _LITTLE or self._held:
+        if held > CHUNK or self._held:
             self._held = held
             self._on_held(held)
         if not is_over or self._read_bytes >= _MOST_AT_ONCE:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -19,7 +18,6 @@ from tests.contract.lost import Lost, LostStream, LostWebSocket
 from tests.contract.transports import Act, anything_unfinished
 from tests.waiting import PATIENCE, until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is acknowledged")
 SILENCE = 2.0
 
 
