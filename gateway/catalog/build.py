@@ -48,7 +48,7 @@ class Builder:
         if pins is not None:  # an unreviewed method must not take the name of a reviewed one
             quarantined += [pins.unreviewed(method.name) for method in methods if not pins.admits(method.name)]
             methods = [method for method in methods if pins.admits(method.name)]
-        # These steps go over all methods at once and would block the loop; beside a thread, others run every 5 ms.
+        # These steps go over all methods at once and would block the loop; beside a thread, others run.
         wanted = [method.name for method in methods]
         overrides = await run_in_thread(lambda: {name: curation.override_for(name) for name in wanted})
         chosen = {name: override.name for name, override in overrides.items() if override.name}

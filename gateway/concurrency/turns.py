@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-SLICE: Final = 0.005
+SLICE: Final = 0.002
 """Seconds of work after which other tasks get a turn."""
 _MAX_QUEUED: Final = 8
 """Functions that run one after the other at most. More would gain nothing, and the first would wait longer."""
@@ -107,10 +107,13 @@ class Turns:
 async def run_in_thread(
     function: Callable[_Parameters, _Returned], *args: _Parameters.args, **kwargs: _Parameters.kwargs
 ) -> _Returned:
-    """Run long work in a thread, when all that came before it is done. Threads share the interpreter: the event loop
-    waits for each that computes, so there is one. What may hang does not belong here."""
+    """Run long work in a thread, when all that came before it is done, and return its value in a turn of the caller's
+    own: what follows is long, too. Threads share the interpreter: the event loop waits for each that computes, so
+    there is one. What may hang does not belong here."""
     work = partial(copy_context().run, partial(function, *args, **kwargs))
-    return await asyncio.get_running_loop().run_in_executor(_THREAD[0], work)
+    value = await asyncio.get_running_loop().run_in_executor(_THREAD[0], work)
+    await Turns.begin()
+    return value
 
 
 class EndOfTurnQueue:

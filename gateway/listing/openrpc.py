@@ -49,7 +49,7 @@ class OpenRpc:
         questions += [get_question(source, url) for url in _document_urls(source)]
         document = await first_match(questions, recognizes, "no OpenRPC document")
         others = await read_documents(source)
-        # In a thread: documents have up to megabytes, and the interpreter gives way to the event loop every 5 ms.
+        # In a thread: documents have up to megabytes, and the interpreter gives way to the event loop.
         return await run_in_thread(lambda: parse_listing(inline_documents(document, others)))
 
 

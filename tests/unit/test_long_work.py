@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -19,7 +19,8 @@ from tests.each import each
 from tests.waiting import until
 
 
-async def test_one_goes_on_in_each_turn_in_the_order_of_asking() -> None:
+@each("begin", {"at once": Turns.begin, "behind a thread": lambda: run_in_thread(int)})
+async def test_one_goes_on_in_each_turn_in_the_order_of_asking(begin: Callable[[], Awaitable[object]]) -> None:
     turn, seen = 0, list[tuple[int, str]]()
 
     async def count_turns() -> None:
@@ -29,12 +30,17 @@ async def test_one_goes_on_in_each_turn_in_the_order_of_asking() -> None:
             await asyncio.sleep(0)
 
     async def work(name: str) -> None:
-        await Turns.begin()
+        await begin()
         seen.append((turn, name))
 
     counting = asyncio.create_task(count_turns())
     names = [f"piece {number}" for number in range(20)]
-    await asyncio.gather(*map(work, names))
+    done = threading.Event()
+    tasks = [asyncio.create_task(work(name)) for name in names]
+    tasks.append(asyncio.create_task(run_in_thread(done.set)))
+    await asyncio.sleep(0)
+    done.wait()  # the loop stands still meanwhile: what the thread did for all is told in one turn
+    await asyncio.gather(*tasks)
     counting.cancel()
     assert [name for _, name in seen] == names
     assert len({number for number, _ in seen}) == len(names)
