@@ -79,28 +79,32 @@ def _end(turn: asyncio.Future[None]) -> None:
         turn.set_result(None)
 
 
-_LONG_WORK: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, OneEachTurn]] = WeakKeyDictionary()
+_LISTINGS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, OneEachTurn]] = WeakKeyDictionary()
+_CALLERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, OneEachTurn]] = WeakKeyDictionary()
 
 
 class Turns:
-    """Count the time of one long piece of work. Made at once for work that a caller waits for and that is mostly short;
-    :meth:`begin` is for all other."""
+    """Count the time of one long piece of work. Made at once for work that a caller waits for and that is mostly short:
+    such work has turns of its own, which those who list do not take. :meth:`begin` is for all other."""
 
     def __init__(self) -> None:
+        self._queues = _CALLERS
         self._began = time.monotonic()
 
     @classmethod
     async def begin(cls) -> Self:
         """Wait for the first turn, unless no other long work begins in this one."""
-        queue = OneEachTurn.of(_LONG_WORK)
+        queue = OneEachTurn.of(_LISTINGS)
         if not queue.take():
             await queue.wait()
-        return cls()
+        turns = cls()
+        turns._queues = _LISTINGS
+        return turns
 
     async def give(self) -> None:
         """Give other tasks a turn, if this one has worked for its slice, and wait for the next of its own."""
         if time.monotonic() - self._began > SLICE:
-            await OneEachTurn.of(_LONG_WORK).wait()
+            await OneEachTurn.of(self._queues).wait()
             self._began = time.monotonic()
 
 

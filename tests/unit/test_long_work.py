@@ -82,6 +82,28 @@ async def test_a_long_piece_lets_another_begin_between_its_steps() -> None:
     assert seen == ["a", "a", "b", "a", "b", "b"]  # a asks for its second step before b asks for its first
 
 
+async def test_work_of_a_caller_does_not_wait_for_all_that_list() -> None:
+    listed = 0
+
+    def step(count: Callable[[], None]) -> Generator[None, None, None]:
+        for _ in range(5):
+            end = time.monotonic() + 1.2 * SLICE
+            while time.monotonic() < end:
+                pass
+            count()
+            yield
+
+    def count() -> None:
+        nonlocal listed
+        listed += 1
+
+    listing = [asyncio.create_task(run_in_turns(step(count))) for _ in range(20)]
+    await asyncio.sleep(0)
+    await run_in_turns(step(lambda: None), Turns())
+    assert listed < 20, "each that lists took a step before the caller's work was done"
+    await asyncio.gather(*listing)
+
+
 async def test_each_event_loop_has_its_own_queue_and_only_one() -> None:
     queues: WeakKeyDictionary[asyncio.AbstractEventLoop, OneEachTurn] = WeakKeyDictionary()
     assert OneEachTurn.of(queues) is OneEachTurn.of(queues)
