@@ -1,8 +1,10 @@
 """The public paths of one service below its mount: a table from path and method to handler."""
 
 import asyncio
+import math
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from email.message import Message
 from functools import lru_cache
@@ -38,6 +40,9 @@ from gateway.web.rpc import RpcSurface
 
 BODY_TIMEOUT: Final = 15.0
 """Seconds for a client to send its request body."""
+_TICK: Final = 0.25
+"""Seconds of that time. One that ends late, since the event loop was held, is counted as one: of many large bodies at
+once, each waits for the gateway, too."""
 _ANONYMOUS: Final = 1024
 _CHARSETS: Final = ("utf-8", "utf8")
 _GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for gzip's header and trailer
@@ -225,16 +230,19 @@ class Site:
             if request.is_whole and len(body) <= self.max_body:
                 return body
             request.ask_for_body()
-            async with asyncio.timeout(self.body_timeout):
-                return await self._read_rest(request, body, memory)
-        except TimeoutError:
-            raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s") from None
+            _take(request, memory, len(body))
+            parts = [body]
+            for _ in range(math.ceil(self.body_timeout / _TICK)):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(_TICK, self.body_timeout)):
+                        return await self._read_rest(request, parts, memory)
         except ConnectionError:
             raise InvalidRequest("The body is incomplete") from None
+        raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s")
 
-    async def _read_rest(self, request: HttpRequest, start: bytes, memory: ExchangeMemory) -> bytes:
-        parts, size = [start], len(start)
-        _take(request, memory, size)
+    async def _read_rest(self, request: HttpRequest, parts: list[bytes], memory: ExchangeMemory) -> bytes:
+        """Return the parts with all that follow, which are added to them."""
+        size = sum(map(len, parts))
         while size <= self.max_body:  # there may be no Content-Length
             part = await request.read()
             if not part:

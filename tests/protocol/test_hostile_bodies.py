@@ -57,6 +57,24 @@ async def test_a_body_that_trickles_is_408_in_its_time_and_the_end(clock: Clock)
         writer.close()
 
 
+@by_hand
+async def test_the_time_of_a_body_passes_while_the_event_loop_is_held_in_small_steps_alone(clock: Clock) -> None:
+    """H11: of many large bodies at once, each waits for the gateway's work on the others."""
+    async with ScriptedBackend() as backend, front(backend.url) as gateway:
+        assert gateway.gateway is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.gateway.port)
+        writer.write(head(f"Content-Length: {len(CALL)}"))
+        await clock.settles()
+        for byte in CALL[:10]:
+            clock.now += BODY_TIMEOUT / 2  # one turn of the loop took so long
+            writer.write(bytes([byte]))
+            await clock.settles()
+        writer.write(CALL[10:])
+        await clock.settles()
+        assert status_of(await reader.readuntil(b"\r\n\r\n")) == 200
+        writer.close()
+
+
 @each(
     "sent",
     {
