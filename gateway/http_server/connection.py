@@ -272,8 +272,10 @@ class Connection(asyncio.BufferedProtocol):
     # End the connection.
 
     def _expire(self) -> None:
-        """Close, since no request has begun in time."""
-        if self._request is None and self._reader is not None and self._reader.half:
+        """Close, since no request has begun in time. Who waits for a turn to be read has sent something: look later."""
+        if self._request is None and self._is_paused:
+            self._deadline.expire_in(HEAD_TIMEOUT)
+        elif self._request is None and self._reader is not None and self._reader.half:
             self._send_refusal(_LATE_HEAD)
         else:
             self._close()  # no response: an idle client has sent no request

@@ -68,6 +68,24 @@ async def test_two_hundred_half_sent_heads_are_let_go_and_hold_up_nobody(clock: 
         assert {asked.method for asked in backend.requests} == {"add"}
 
 
+@by_hand
+async def test_whose_request_has_come_is_answered_however_long_the_gateway_takes_to_read_it(clock: Clock) -> None:
+    """H10: of thousands that send at once, few are read in a turn; the ten seconds are for what the client does."""
+    async with ScriptedBackend() as backend, front(backend.url) as running, AsyncExitStack() as stack:
+        gateway = running.gateway
+        assert gateway is not None
+        crowd = [await opened(stack, gateway.port, f"127.0.1.{number % 4 + 1}") for number in range(CROWD)]
+        for _, writer in crowd:
+            writer.write(b"GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        for _ in range(20):
+            clock.now += 4
+            await asyncio.sleep(0)
+        await clock.settles()
+        async with asyncio.timeout(PATIENCE):
+            said = [await reader.readuntil(b"}}") for reader, _ in crowd]
+        assert {status_of(raw) for raw in said} == {404}
+
+
 async def test_beyond_max_connections_newcomers_get_503_and_those_who_are_there_are_served() -> None:
     """H26: the admin port does not count among them, and room that comes free is given out again. Who waits for an
     answer is not idle."""
