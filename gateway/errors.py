@@ -296,7 +296,8 @@ class BackendUnavailable(ToolFault, code=502, status=502, slug="backend_unavaila
 
 class BackendBusy(ToolFault, code=503, status=503, slug="backend_busy"):
     """Raised where the backend says that it is busy, or nothing was sent: no connection or turn in time. A client
-    should try again, after ``Retry-After`` if there is one."""
+    should try again, after ``Retry-After`` if there is one; where the message says that it is unknown whether the call
+    took effect, only if that does no harm."""
 
 
 class BackendTimeout(ToolFault, code=504, status=504, slug="backend_timeout"):

@@ -48,7 +48,8 @@ def open_transport(
     HTTP, ``unfinished`` on sockets; with ``digest`` the HTTP client answers challenges."""
     wire = settings.backend.wire
     if wire == "http":
-        return HttpTransport(open_client(settings, tls, HEADERS, reserve, digest=digest), settings.backend.target)
+        client = open_client(settings, tls, HEADERS, reserve, digest=digest)
+        return HttpTransport(client, settings.backend.target, settings.backend.not_run)
     return (_WebSockets if wire == "websocket" else _Streams)(settings, tls, unfinished)
 
 

@@ -21,7 +21,7 @@ from gateway.backend.queue import NoTurn, QueueFull
 from gateway.backend.redaction import ErrorRedactor, redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason
-from gateway.backend.transport import Outgoing, Refusal, Reply
+from gateway.backend.transport import UNKNOWN, Outgoing, Refusal, Reply
 from gateway.http_client import response
 from gateway.http_client.response import OutboundError
 from gateway.jsonrpc.bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
@@ -32,7 +32,7 @@ from gateway.telemetry.record import RECORD, REQUEST_ID
 
 _ONE: Final = Version.ONE
 _REFUSED: Final = "The backend refuses the credential that it was sent"
-NOT_JSON: Final = "The backend did not answer with JSON"
+NOT_JSON: Final = f"The backend did not answer with JSON; {UNKNOWN}"
 UNQUOTED: Final = "; it does not quote the id: set backend.ids to integer"
 _RETRY_UNSENT: Final = 5
 """Seconds after which a caller may repeat a call that got no connection."""
@@ -42,7 +42,6 @@ _REFUSALS: Final = (-32602, -32600, -32700)
 """Codes for params of the wrong structure: of most services, of fastapi-jsonrpc, and of Ethereum clients."""
 
 _UNSENT: Final = "was not sent, so it is safe to repeat"
-_UNKNOWN: Final = "whether the call took effect is unknown"
 _NOT_IN_TIME: Final = f"No connection to the backend came free in time; the call {_UNSENT}"
 
 # The caller's error for each failure of a transport. No text names the backend's host: a stranger may read it.
@@ -52,11 +51,11 @@ _FAULTS: Final[dict[type[OutboundError], tuple[type[errors.ToolFault], str]]] = 
     NoTurn: (errors.BackendBusy, _NOT_IN_TIME),
     QueueFull: (errors.BackendBusy, f"Too many calls wait for the backend; this one {_UNSENT}"),
     CircuitOpen: (errors.BackendBusy, f"{{}}; the call {_UNSENT}"),
-    response.Interrupted: (errors.BackendUnavailable, f"The backend closed the connection; {_UNKNOWN}"),
-    response.DeadlinePassed: (errors.BackendTimeout, f"The backend did not answer in time; {_UNKNOWN}"),
-    response.NoRoom: (errors.BackendBusy, f"The gateway holds too many answers to read this one; {_UNKNOWN}"),
-    response.AnswerTooLarge: (errors.BadBackendAnswer, "The backend's answer is too large"),
-    response.BadHttp: (errors.BadBackendAnswer, "The backend's answer is not HTTP"),
+    response.Interrupted: (errors.BackendUnavailable, f"The backend closed the connection; {UNKNOWN}"),
+    response.DeadlinePassed: (errors.BackendTimeout, f"The backend did not answer in time; {UNKNOWN}"),
+    response.NoRoom: (errors.BackendBusy, f"The gateway holds too many answers to read this one; {UNKNOWN}"),
+    response.AnswerTooLarge: (errors.BadBackendAnswer, f"The backend's answer is too large; {UNKNOWN}"),
+    response.BadHttp: (errors.BadBackendAnswer, f"The backend's answer is not HTTP; {UNKNOWN}"),
 }
 _REASONS: Final = {response.ConnectFailed: Reason.UNSENT, response.Interrupted: Reason.BROKEN_OFF}
 """Failures after which a call may be sent again. All others leave no time for it, or are an answer."""
@@ -195,7 +194,8 @@ class BackendClient:
             raise busy_fault(reply, method) or self._not_a_response(reply, id, method, str(error)) from None
         if fault is not None:
             _record().note_failure(errors.BackendError.slug, fault.code or 0)
-            raise busy_fault(reply, method) or self._fault(fault, method, reply, parts)
+            busy = busy_fault(reply, method) if reply.is_throttled else None
+            raise busy or self._fault(fault, method, reply, parts)
         return NO_RESULT if id is None else result
 
     def _fault(self, fault: ResponseError, method: str, reply: Reply, parts: RequestParts) -> errors.ToolFault:
@@ -219,7 +219,7 @@ class BackendClient:
         if (failure := reply.failure()) is not None:
             return failure
         if not reply.body.strip():
-            return errors.BadBackendAnswer("The backend's answer is empty")
+            return errors.BadBackendAnswer(f"The backend's answer is empty; {UNKNOWN}")
         try:
             jsonrpc.decode(reply.body)
         except ValueError:
@@ -229,7 +229,8 @@ class BackendClient:
             if reply.is_success and b'"jsonrpc"' not in reply.body
             else ""
         )
-        return errors.BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
+        words = f"The backend's answer is not a JSON-RPC response: {violation}; {UNKNOWN}{knob}"
+        return errors.BadBackendAnswer(words)
 
 
 def _take_memory(size: int, *, is_text: bool = False) -> None:
@@ -239,12 +240,16 @@ def _take_memory(size: int, *, is_text: bool = False) -> None:
         raise kind(message)
 
 
-def busy_fault(reply: Reply, method: str) -> errors.BackendBusy | None:
-    """Return the error for a reply that says when to come again. None for all others."""
+def busy_fault(reply: Reply, method: str, *, unsent: bool = False) -> errors.BackendBusy | None:
+    """Return the error for a reply that says when to come again, None for all others. ``unsent`` says that the caller's
+    own call was not sent, since this one came before it."""
     if (seconds := reply.retry_after) is None:
         return None
     log.info("the backend is busy", method=method, status=reply.http and reply.http.status, retry_after=seconds)
-    words = f"The backend is busy and did not run the call ({reply.label}); it is safe to repeat after {seconds} s"
+    if reply.ran_nothing or unsent:
+        words = f"The backend is busy and did not run the call ({reply.label}); it is safe to repeat after {seconds} s"
+    else:
+        words = f"The backend is busy ({reply.label}); {UNKNOWN}; come again after {seconds} s"
     return errors.BackendBusy(words, retry_after=seconds)
 
 

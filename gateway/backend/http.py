@@ -1,20 +1,22 @@
 """Send JSON-RPC messages over HTTP, each in a POST. No other file of this folder knows what a status means.
 
 Services disagree about everything around the message: the same error comes as HTTP 200, 400 or 500, with four content
-types or none. So the body counts wherever it is a response, and the status only where it is not. But a 429 or 503 that
-names a time to come again has not run the call, whatever error it holds.
+types or none. So the body counts wherever it is a response, and the status only where it is not. But a 429 has not run
+the call, whatever error it holds. A 503 says nothing of the kind: proxies send it also for a call that ran and did not
+end in time.
 """
 
 import math
 import re
 import time
 from calendar import timegm
+from collections.abc import Collection, Iterable
 from email.utils import parsedate
 from typing import Final
 
 from gateway import errors
 from gateway.backend.request_parts import RequestParts
-from gateway.backend.transport import Outgoing, Refusal, Reply
+from gateway.backend.transport import UNKNOWN, Outgoing, Refusal, Reply
 from gateway.http_client.choice import HttpClient
 from gateway.http_client.response import Answer, ConnectFailed, HandshakeRefused
 from gateway.model import HttpFacts, SourceAnswer
@@ -22,7 +24,10 @@ from gateway.model import HttpFacts, SourceAnswer
 HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
 """Headers of every request to the backend."""
 MAX_RETRY_AFTER: Final = 300
-_BUSY_STATUSES: Final = (429, 503)
+_RETRY_UNRUN: Final = 1
+"""Seconds after which a caller may repeat a call that was not run, where the service names none."""
+_THROTTLED: Final = 429  # RFC 6585 §4
+_BUSY: Final = 503  # RFC 9110 §15.6.4
 _FORM_STATUSES: Final = (400, 422, 500)
 """Statuses with which services refuse a form."""
 _PROXY_STATUSES: Final = (502, 503, 504)
@@ -36,6 +41,8 @@ class HttpReply(Reply, eq=False, gc=False, kw_only=True):
     """Hold an answer over HTTP, whose status says more than its body."""
 
     answer: Answer
+    not_run: Collection[int] = ()
+    """``backend.not_run``: statuses with which this service surely ran nothing."""
 
     @property
     def label(self) -> str:
@@ -56,24 +63,33 @@ class HttpReply(Reply, eq=False, gc=False, kw_only=True):
 
     @property
     def cannot_serve(self) -> bool:
-        return self.answer.status >= 500 or self.answer.status == 429
+        return self.answer.status >= 500 or self.is_throttled
+
+    @property
+    def is_throttled(self) -> bool:
+        return self.answer.status == _THROTTLED
+
+    @property
+    def ran_nothing(self) -> bool:
+        return self.is_throttled or self.answer.status in self.not_run
 
     @property
     def retry_after(self) -> int | None:
-        return (
-            _retry_after(self.answer.headers.get("Retry-After", "")) if self.answer.status in _BUSY_STATUSES else None
-        )
+        if not self.ran_nothing and self.answer.status != _BUSY:
+            return None
+        seconds = _retry_after(self.answer.headers.get("Retry-After", ""))
+        return _RETRY_UNRUN if seconds is None and self.ran_nothing else seconds
 
     def failure(self) -> errors.ToolFault | None:
         status = self.answer.status
         if status == 403:
             return errors.BackendDenied("The backend refuses this caller")
-        if status == 503:
-            return errors.BackendBusy("The backend cannot serve now (HTTP 503)")
+        if status == _BUSY:
+            return errors.BackendBusy(f"The backend is busy (HTTP 503); {UNKNOWN}")
         if status >= 500:
-            return errors.BackendUnavailable(f"The backend failed (HTTP {status})")
+            return errors.BackendUnavailable(f"The backend failed (HTTP {status}); {UNKNOWN}")
         if 300 <= status < 400:
-            return errors.BadBackendAnswer("The backend redirects, which is not followed")
+            return errors.BadBackendAnswer(f"The backend redirects, which is not followed; {UNKNOWN}")
         return None
 
     def summary(self, violation: str = "") -> SourceAnswer:
@@ -98,15 +114,26 @@ class HandshakeReply(HttpReply, eq=False, gc=False, kw_only=True):
     def is_success(self) -> bool:
         return False
 
-    def failure(self) -> errors.ToolFault:
-        words = f"The backend opens no WebSocket ({self.label}); the call was not sent, so it is safe to repeat"
-        return super().failure() or errors.BackendUnavailable(words)
+    @property
+    def ran_nothing(self) -> bool:
+        return True
+
+    @property
+    def retry_after(self) -> int | None:
+        return super().retry_after if self.cannot_serve else None
+
+    def failure(self) -> errors.ToolFault | None:
+        if self.refused is Refusal.CALLER:
+            return super().failure()
+        redirects = 300 <= self.answer.status < 400
+        seen = "The backend redirects, which is not followed" if redirects else "The backend opens no WebSocket"
+        return errors.BackendUnavailable(f"{seen} ({self.label}); the call was not sent, so it is safe to repeat")
 
 
 def handshake_reply(refused: HandshakeRefused, parts: RequestParts) -> Reply:
     """Return what the answer to a handshake says. Raises :class:`ConnectFailed` where it is not the service's."""
     reply = HandshakeReply(b"", _refusal(refused.answer.status, parts), answer=refused.answer)
-    if refused.answer.status >= 500 and reply.retry_after is None:
+    if refused.answer.status >= 500 and "Retry-After" not in refused.answer.headers:
         raise ConnectFailed(str(refused)) from refused
     return reply
 
@@ -117,9 +144,10 @@ class HttpTransport:
     has_documents = True
     dropped = unowned = 0
 
-    def __init__(self, client: HttpClient, url: str) -> None:
+    def __init__(self, client: HttpClient, url: str, not_run: Iterable[int] = ()) -> None:
         self._client = client
         self._url = url
+        self._not_run = frozenset(not_run)
 
     def __repr__(self) -> str:
         return f"<HttpTransport through {self._client!r}>"
@@ -132,7 +160,9 @@ class HttpTransport:
         answer = await self._client.request(
             "POST" if body else "GET", url, body, outgoing.headers, timeout=timeout, max_bytes=max_bytes
         )
-        return HttpReply(answer.body, None if answer.status == 200 else _refusal(answer.status, parts), answer=answer)
+        if answer.status == 200:
+            return HttpReply(answer.body, answer=answer)
+        return HttpReply(answer.body, _refusal(answer.status, parts), answer=answer, not_run=self._not_run)
 
     async def close(self) -> None:
         await self._client.close()
@@ -145,11 +175,11 @@ def _refusal(status: int, parts: RequestParts) -> Refusal | None:
 
 
 def _retry_after(text: str) -> int | None:
-    """Return the seconds that a Retry-After names (RFC 9110 §10.2.3), 0 for a date that is over. None where it cannot
-    be read, and for a wait beyond :data:`MAX_RETRY_AFTER`."""
+    """Return the seconds that a Retry-After names (RFC 9110 §10.2.3), 0 for a date that is over, and at most
+    :data:`MAX_RETRY_AFTER`. None where it cannot be read."""
     try:
         # An HTTP date is in GMT, whatever zone it names (§5.6.7).
         seconds = int(text) if _SECONDS.fullmatch(text) else math.ceil(timegm(parsedate(text) or ()) - time.time())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return max(0, seconds) if seconds <= MAX_RETRY_AFTER else None
+    return min(max(0, seconds), MAX_RETRY_AFTER)

@@ -4,7 +4,8 @@
 |---|---|
 | a message of the service | a :class:`Reply`, whatever is in it |
 | the credential, or the caller, is refused | :attr:`Reply.refused` |
-| the service is busy and did not run it | :attr:`Reply.retry_after` |
+| the service is busy | :attr:`Reply.retry_after` |
+| the service surely did not run it | :attr:`Reply.ran_nothing`; whatever error came: :attr:`Reply.is_throttled` |
 | what came cannot be a response | :meth:`Reply.failure`; :class:`~gateway.http_client.response.UnusableAnswer` |
 | surely not sent | an :class:`~gateway.http_client.response.OutboundError` whose ``sent`` is False |
 | unknown | any other :class:`~gateway.http_client.response.OutboundError` |
@@ -22,6 +23,8 @@ from gateway.backend.request_parts import NOTHING, RequestParts
 from gateway.errors import ToolFault
 from gateway.model import HttpFacts, MessageForm, SourceAnswer
 
+UNKNOWN: Final = "whether the call took effect is unknown"
+"""What callers read wherever the service may have run the call."""
 MAX_LISTING: Final = 16 * 1024**2
 """Largest answer of a listing, in bytes, unless ``backend.max_response`` is larger."""
 
@@ -81,8 +84,19 @@ class Reply(Struct, eq=False, gc=False):
 
     @property
     def retry_after(self) -> int | None:
-        """Return the seconds after which to come again, where the service says so and did not run the message."""
+        """Return the seconds after which to come again, where the service is busy and says so. Whether the message was
+        run is another question."""
         return None
+
+    @property
+    def ran_nothing(self) -> bool:
+        """Return whether the message surely was not run, unless it was answered by a response."""
+        return False
+
+    @property
+    def is_throttled(self) -> bool:
+        """Return whether the message was not run, whatever error came back."""
+        return False
 
     def failure(self) -> ToolFault | None:
         """Return the caller's error for a message that is no response, where more is known than that."""

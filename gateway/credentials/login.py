@@ -102,7 +102,7 @@ class LoginCredential(Credential):
             if not all(map(is_header_value, parts.headers.values())):
                 raise CredentialUnavailable("a value that it gives cannot be sent in a header")
         except CredentialUnavailable as refusal:
-            if (fault := busy_fault(reply, self._login.method)) is not None:
+            if (fault := busy_fault(reply, self._login.method, unsent=True)) is not None:
                 raise fault from None
             if not refusal.busy:
                 self._refused_at = self._clock()

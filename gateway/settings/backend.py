@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
@@ -232,6 +232,11 @@ class Backend(Section):
         "What /jsonrpc and /mcp/tools/{name} return of the service's own errors. cleaned: the message, with a code of "
         "the gateway. passed: also the service's own code and data, without stack traces and secrets. "
         "MCP and REST always return the message alone.",
+    )
+    not_run: list[Annotated[int, Field(ge=400, le=599)]] = knob(
+        list,
+        "HTTP statuses with which this service, and each proxy before it, surely ran nothing, e.g. [503]: callers then "
+        "read that the call is safe to repeat. 429 is one always. What holds a JSON-RPC response counts as that.",
     )
     connections: int = knob(
         100,

@@ -17,6 +17,7 @@ from pytest_aiohttp.plugin import AiohttpServer
 from gateway.backend.http import HttpTransport
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
+from gateway.backend.transport import UNKNOWN
 from gateway.http_client.session import Outbound
 from gateway.settings import ListingSettings
 from tests.each import each
@@ -211,7 +212,10 @@ async def test_the_operator_may_say_what_ids_are(tmp_path: Path, serve: Serve) -
     async with front(url, *static) as gateway:
         message = (await gateway.call("modern", "greet", {"who": 1})).message
     assert [type(body["id"]) for body in seen] == [int, str]
-    assert message == "The backend did not answer with JSON; it does not quote the id: set backend.ids to integer"
+    assert (
+        message
+        == f"The backend did not answer with JSON; {UNKNOWN}; it does not quote the id: set backend.ids to integer"
+    )
 
 
 @each(
@@ -234,7 +238,7 @@ async def test_a_wrong_id_is_refused_and_a_knob_that_is_set_not_named(
     static = ("backend.listing.dialect=static", f"backend.listing.file={file}", "backend.ids=integer")
     url, _ = await serve(answer)
     async with front(url, *static) as gateway:
-        assert (await gateway.call("modern", "greet", {"who": 1})).message == message
+        assert (await gateway.call("modern", "greet", {"who": 1})).message == f"{message}; {UNKNOWN}"
 
 
 async def test_a_methods_file_of_such_a_service_names_the_knob(tmp_path: Path, serve: Serve) -> None:
@@ -266,7 +270,7 @@ async def test_a_bare_result_that_nobody_expects_is_a_fault_that_names_the_knob(
     async with front(url, *static) as gateway:
         called = await gateway.call("modern", "greet", {"who": 1})
     assert called.message.endswith(
-        "neither a result nor an error; the operator can set backend.version where it is 1.0"
+        f"neither a result nor an error; {UNKNOWN}; the operator can set backend.version where it is 1.0"
     )
 
 

@@ -116,9 +116,13 @@ _ANSWERS = {
     "B05-503-retry-soon": Row(
         Body(_LOGIN.payload, 503, "text/html", (("Retry-After", "120"),)), 503, retry_after="120"
     ),
-    "B05-503-retry-late": Row(Body(_LOGIN.payload, 503, "text/html", (("Retry-After", "86400"),)), 503),
+    "B05-503-retry-late": Row(
+        Body(_LOGIN.payload, 503, "text/html", (("Retry-After", "86400"),)), 503, retry_after="300"
+    ),
     "B05-503-retry-date": Row(
-        Body(_LOGIN.payload, 503, "text/html", (("Retry-After", "Fri, 31 Dec 2038 23:59:59 GMT"),)), 503
+        Body(_LOGIN.payload, 503, "text/html", (("Retry-After", "Fri, 31 Dec 2038 23:59:59 GMT"),)),
+        503,
+        retry_after="300",
     ),
     "B05-503-retry-past": Row(
         Body(_LOGIN.payload, 503, "text/html", (("Retry-After", "Sun, 06 Nov 1994 08:49:37 GMT"),)),
@@ -127,12 +131,13 @@ _ANSWERS = {
     ),
     "B05-503-retry-with-an-error": Row(
         error(-32000, "Come back", status=503, headers=(("Retry-After", "7"),)),
-        503,
-        retry_after="7",
-        note="whatever error a 503 holds, it ran nothing where it names a time to come again",
+        500,
+        note="who answers with an error of the call may have run it",
     ),
     "B05-429-retry": Row(Body(status=429, headers=(("Retry-After", "300"),)), 503, retry_after="300"),
-    "B05-429": Row(Body(_LOGIN.payload, 429, "text/html"), note="without a time it says nothing about the call"),
+    "B05-429": Row(Body(_LOGIN.payload, 429, "text/html"), 503, retry_after="1", note="nothing ran, so soon again"),
+    "B05-429-retry-late": Row(Body(status=429, headers=(("Retry-After", "86400"),)), 503, retry_after="300"),
+    "B05-429-with-an-error": Row(error(-32000, "Slow down", status=429), 503, retry_after="1"),
     "B06-204": Row(Body(status=204, content_type=None)),
     "B06-empty-200": Row(_EMPTY),
     "B06-204-to-notification": Row(Honest(), 200, "result", "void"),

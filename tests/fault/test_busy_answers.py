@@ -1,5 +1,5 @@
-"""A service that says it is busy, and when to come again (429, 503 with Retry-After): what callers of each surface are
-told, whatever else the answer holds."""
+"""A service that says it is busy (429, 503) and when to come again: what callers of each surface are told. A 429 ran
+nothing. A 503 says nothing of the kind: a proxy answers so for a call that ran and did not end in time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from gateway.backend.transport import UNKNOWN
 from tests.authorization.stand import CALLS, REST, Bearer, Stand, stand
 from tests.fault.behaviours import Body, Honest, error, result
 from tests.fault.ledger import outcome_of
@@ -22,6 +23,7 @@ BODIES: Final = {
     "a JSON-RPC error about params": error(-32602, "Invalid params"),
     "JSON": Body(b'{"detail": "Slow down"}'),
 }
+RAN_NOTHING: Final = "The backend is busy and did not run the call (HTTP {}); it is safe to repeat after "
 EVERY_SURFACE: Final = (*CALLS, "2025-03-26", "a batch")
 
 
@@ -52,22 +54,47 @@ def http_date(seconds: float) -> str:
     return formatdate(time.time() + seconds, usegmt=True)
 
 
+TIMES: Final = (
+    ("7", 7, 7), ("300", 300, 300), ("301", 300, 300), ("86400", 300, 300), (http_date(200.0), 100, 200),
+    ("Fri, 31 Dec 2038 23:59:59 GMT", 300, 300),
+)  # fmt: skip
+NO_TIMES: Final = (None, "soon", "-1")
+
+
 @pytest.mark.parametrize("surface", EVERY_SURFACE)
-async def test_who_meets_a_busy_service_is_told_that_nothing_ran_and_when_to_come_again(surface: str) -> None:
+async def test_who_comes_too_often_is_told_that_nothing_ran_and_when_to_come_again(surface: str) -> None:
     async with stand() as it:
-        client = it.of("ann")
-        for status in (429, 503):
-            for name, body in BODIES.items():
-                for retry_after, least, most in (("7", 7, 7), ("300", 300, 300), (http_date(200.0), 100, 200)):
-                    it.backend.on("add", busy(status, retry_after, body))
-                    words, wait, http_status = await called(client, surface)
-                    start = f"The backend is busy and did not run the call (HTTP {status}); it is safe to repeat after "
-                    assert words.startswith(start), (name, words)
-                    seconds = int(words.removeprefix(start).removesuffix(" s"))
-                    assert least <= seconds <= most
-                    if surface != "a batch":
-                        assert wait == seconds, name
-                    assert http_status == (503 if surface in (REST, "tool", "jsonrpc") else 200)
+        for name, body in BODIES.items():
+            for retry_after, least, most in (*TIMES, *((none, 1, 1) for none in NO_TIMES)):
+                it.backend.on("add", busy(429, retry_after, body))
+                await check_told(it.of("ann"), surface, (RAN_NOTHING.format(429), " s"), least, most, name)
+
+
+@pytest.mark.parametrize("surface", EVERY_SURFACE)
+async def test_a_503_says_when_to_come_again_and_not_that_nothing_ran(surface: str) -> None:
+    async with stand() as it:
+        for name, body in BODIES.items():
+            it.backend.on("add", busy(503, "7", body))
+            if name.startswith("a JSON-RPC error"):
+                words, wait, _ = await called(it.of("ann"), surface)
+                assert words.startswith(("Slow down", "Invalid params"))
+                assert wait is None
+                continue
+            for retry_after, least, most in TIMES:
+                it.backend.on("add", busy(503, retry_after, body))
+                said = f"The backend is busy (HTTP 503); {UNKNOWN}; come again after ", " s"
+                await check_told(it.of("ann"), surface, said, least, most, name)
+
+
+async def check_told(client: Bearer, surface: str, said: tuple[str, str], least: int, most: int, name: str) -> None:
+    """Check what a call that meets a busy service is told, in words and in seconds that a program reads."""
+    words, wait, http_status = await called(client, surface)
+    assert words.startswith(said[0]), (name, words)
+    seconds = int(words.removeprefix(said[0]).removesuffix(said[1]))
+    assert least <= seconds <= most, name
+    if surface != "a batch":
+        assert wait == seconds, name
+    assert http_status == (503 if surface in (REST, "tool", "jsonrpc") else 200)
 
 
 async def words_of(it: Stand, answer: Body, surface: str = REST) -> tuple[str, int | None]:
@@ -76,12 +103,21 @@ async def words_of(it: Stand, answer: Body, surface: str = REST) -> tuple[str, i
     return words, wait
 
 
-@pytest.mark.parametrize("retry_after", [None, "301", "86400", "soon", "-1", "Fri, 31 Dec 2038 23:59:59 GMT"])
-async def test_without_a_time_that_is_near_the_body_counts_first_and_then_the_status(retry_after: str | None) -> None:
+@pytest.mark.parametrize("retry_after", NO_TIMES)
+async def test_a_503_without_a_time_names_none(retry_after: str | None) -> None:
     async with stand() as it:
-        for status, words in ((429, "The backend's answer is empty"), (503, "The backend cannot serve now (HTTP 503)")):
-            assert await words_of(it, busy(status, retry_after, BODIES["a JSON-RPC error"])) == ("Slow down", None)
-            assert await words_of(it, busy(status, retry_after, BODIES["empty"])) == (words, None)
+        words = f"The backend is busy (HTTP 503); {UNKNOWN}"
+        assert await words_of(it, busy(503, retry_after, BODIES["a JSON-RPC error"])) == ("Slow down", None)
+        assert await words_of(it, busy(503, retry_after, BODIES["empty"])) == (words, None)
+
+
+async def test_the_operator_may_say_with_which_statuses_nothing_ran() -> None:
+    async with stand("backend.not_run=[502, 503]") as it:
+        for status in (502, 503):
+            assert await words_of(it, busy(status, "7", BODIES["HTML"])) == (f"{RAN_NOTHING.format(status)}7 s", 7)
+            assert await words_of(it, busy(status, None, BODIES["empty"])) == (f"{RAN_NOTHING.format(status)}1 s", 1)
+            assert await words_of(it, busy(status, "7", BODIES["a JSON-RPC error"])) == ("Slow down", None)
+        assert await words_of(it, busy(504, "7", BODIES["HTML"])) == (f"The backend failed (HTTP 504); {UNKNOWN}", None)
 
 
 @pytest.mark.parametrize("status", [200, 400, 500, 502])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from gateway.backend.transport import UNKNOWN
 from gateway.http_client.lean import LeanTransport
 from gateway.http_client.response import AnswerTooLarge
 from tests.fault.behaviours import Behaviour, Exchange, GzipBomb, Honest, Stream
@@ -35,7 +36,7 @@ async def test_the_rest_of_an_answer_that_is_too_large_is_never_read(chunked: bo
         backend.default = stream = Counted(Stream(50 * MB, chunked=chunked))
         for surface in SURFACES:
             called = await gateway.call(surface, "add", {"a": 2, "b": 3})
-            assert called.message == "The backend's answer is too large"
+            assert called.message == f"The backend's answer is too large; {UNKNOWN}"
         backend.default = Honest()
         assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).value == {"sum": 5}
         assert stream.ended == 0
@@ -46,7 +47,7 @@ async def test_an_answer_that_is_large_once_it_is_unpacked_is_refused() -> None:
         backend.default = GzipBomb(300 * MB)
         for surface in SURFACES:
             called = await gateway.call(surface, "add", {"a": 2, "b": 3})
-            assert called.message == "The backend's answer is too large"
+            assert called.message == f"The backend's answer is too large; {UNKNOWN}"
         backend.default = Honest()
         assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).value == {"sum": 5}
 

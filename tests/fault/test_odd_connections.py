@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from gateway.backend.transport import UNKNOWN
 from gateway.http_client.lean import LeanTransport
 from gateway.http_client.response import BadHttp
 from tests.contract.http_clients import CALL
@@ -157,7 +158,7 @@ async def test_what_follows_an_answer_is_given_to_nobody(surface: Surface, name:
         backend.on("add", Followed(more))
         first = await gateway.call(surface, "add", TWO_AND_THREE)
         if name == "no HTTP" and first.failed:
-            assert first.message == "The backend's answer is not HTTP"
+            assert first.message == f"The backend's answer is not HTTP; {UNKNOWN}"
         else:
             assert first.value == {"sum": 5}
         second = await gateway.call(surface, "echo", {"value": "mine"})

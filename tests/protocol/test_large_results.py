@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import pytest
 from aiohttp import ClientSession
 
+from gateway.backend.transport import UNKNOWN
 from tests.each import each
 from tests.fault.behaviours import Body
 from tests.fault.methods import Rpc
@@ -19,8 +20,8 @@ from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_h
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
-NO_JSON: Final = "The backend did not answer with JSON"
-TOO_DEEP: Final = "The backend's answer is not a JSON-RPC response: nested too deeply"
+NO_JSON: Final = f"The backend did not answer with JSON; {UNKNOWN}"
+TOO_DEEP: Final = f"The backend's answer is not a JSON-RPC response: nested too deeply; {UNKNOWN}"
 PAD: Final = "pad " * 5000
 SECRET: Final = "s3cret-0f-the-operator"
 METHODS: Final = (
