@@ -77,6 +77,7 @@ scale: bench-services ## what replicas need for 10 to a million callers, checked
 	$(BIN)/python -m lab.scale
 
 fault: services ## what callers see while something fails; ROWS="one tool" for rows with these words
+	@bash tests/install.sh $(BIN)/python fault
 	$(BIN)/python -m lab.fault $(ROWS)
 
 MINUTES ?= 10

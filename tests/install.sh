@@ -8,6 +8,7 @@
 #        tests/install.sh observe             (what `make observe` and `make observe-test` need, likewise)
 #        tests/install.sh PYTHON clients      (what `make clients` needs of Debian beside that of `make test`)
 #        tests/install.sh PYTHON page         (what `make page` and the rows of `make bench` about pages need, likewise)
+#        tests/install.sh PYTHON fault        (what `make fault` needs of Debian beside that of `make test`)
 #        tests/install.sh PYTHON image        (what `make image` and `make lock` need, and nothing else)
 #        tests/install.sh PYTHON release      (what `make release` needs, likewise; without the image's where IMAGE=no)
 #        tests/install.sh PYTHON lint         (what `make lint-deploy` needs, likewise)
@@ -50,8 +51,8 @@ install_debian_packages() {
     quietly apt-get update
   fi
   # Debian starts what it installs. i2pd would join a network of strangers, and the others would take their ports.
-  # `systemctl unmask i2pd prometheus prometheus-alertmanager postgresql snapserver zabbix-server` undoes it.
-  for pair in i2pd prometheus prometheus-alertmanager postgresql snapserver zabbix-server; do
+  # `systemctl unmask i2pd prometheus prometheus-alertmanager postgresql snapserver varnish zabbix-server` undoes it.
+  for pair in i2pd prometheus prometheus-alertmanager postgresql snapserver varnish zabbix-server; do
     case " ${missing[*]} " in *" $pair "*) systemctl mask "$pair.service" >/dev/null 2>&1 || true ;; esac
   done
   say "installing ${missing[*]} ..."
@@ -146,6 +147,10 @@ if [ "${2:-}" = release ]; then
   install_python_packages "$1" lab/release
   exit
 fi
+if [ "${2:-}" = fault ]; then
+  install_debian_packages 'varnishd:varnish'
+  exit
+fi
 if [ "${2:-}" = lint ]; then
   install_kubectl "$1"
   install_python_packages "$1" lab/lint
@@ -155,7 +160,7 @@ if [ "${1:-}" = observe ]; then
   install_debian_packages "prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager redis-server:redis-server"
   exit
 fi
-[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [clients|image|lint|page|reach|release], or tests/install.sh bench|observe"
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [clients|fault|image|lint|page|reach|release], or tests/install.sh bench|observe"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)

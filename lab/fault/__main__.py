@@ -22,6 +22,7 @@ from typing import Final
 
 from lab.fault import (
     ahead,
+    caches,
     connections,
     crowds,
     greedy,
@@ -45,7 +46,7 @@ _MORE_CASES: Final = "from tests.extent import"
 _BOTH_SERVERS: Final = ("tests/protocol", "tests/authorization")
 _FILES: Final = (
     network, crowds, greedy, guarded, slow_clients, handshakes, ahead, connections, hoarders,
-    large_bodies, replicas, restarts, sharing, sockets, sums, workers,
+    large_bodies, caches, replicas, restarts, sharing, sockets, sums, workers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 

@@ -1,8 +1,8 @@
 """Who ran what, and who was told what: calls with a number each, which the service counts as it runs them.
 
 A call carries its number, and the right answer is a proof that only the service can make of it. So an answer that is
-made up, belongs to another call, or says "not sent" of a call that ran is found for certain, and so is a call that ran
-twice.
+made up, belongs to another call, or says "not sent" or "not run" of a call that ran is found for certain, and so is a
+call that ran twice.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import itertools
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -22,11 +23,11 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.official import LEGACY
 
 Told: TypeAlias = Literal["right", "unsent", "denied", "failed", "wrong", "lost"]
-"""What came of a call: its right answer; that it was not sent; that the caller may not make it (401, 403); that it
-failed, or may have run; an answer that cannot be right; nothing at all."""
+"""What came of a call: its right answer; that it was not sent, or not run; that the caller may not make it (401, 403);
+that it failed, or may have run; an answer that cannot be right; nothing at all."""
 _DENIED: Final = (401, 403)
 _UNKNOWN: Final = "Unknown tool"
-_UNSENT: Final = "not sent"
+_UNSENT: Final = re.compile("not sent|not run|safe to repeat")
 
 WORK: Final = Rpc("work", {"number": {"type": "string"}, "wait": {"type": "number"}}, {"type": "object"}, "Work")
 HANG: Final = Rpc("hang", {"number": {"type": "string"}, "wait": {"type": "number"}}, {"type": "object"}, "Hang")
@@ -123,7 +124,7 @@ def read(surface: str, number: str, answer: Answer) -> tuple[Told, str]:
     value, failure = outcome_of(surface, answer)
     if answer.status in _DENIED:
         return "denied", failure
-    if answer.status == 429 or _UNSENT in failure:
+    if answer.status == 429 or _UNSENT.search(failure):
         return "unsent", failure
     if failure.startswith(_UNKNOWN):  # the tools that are called are always offered
         return "wrong", failure

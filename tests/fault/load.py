@@ -83,7 +83,7 @@ class Callers:
         clock = asyncio.get_running_loop().time
         begun = clock()
         calling: list[asyncio.Task[Sample]] = []
-        for number, (client, surface) in enumerate(self._turns()):
+        for number, (client, surface) in enumerate(self.turns()):
             due = begun + number / self.rate
             if due > begun + seconds:
                 break
@@ -101,14 +101,14 @@ class Callers:
                 answered.append(clock() - begun)
 
         async with asyncio.TaskGroup() as calling:
-            for client, surface in self._turns():
+            for client, surface in self.turns():
                 calling.create_task(call(client, surface))
                 await asyncio.sleep(1 / self.rate)
                 if answered or clock() - begun > within:
                     break
         return min(answered, default=math.inf)
 
-    def _turns(self) -> itertools.cycle[tuple[Bearer, str]]:
+    def turns(self) -> itertools.cycle[tuple[Bearer, str]]:
         """Each client on each surface."""
         return itertools.cycle([(client, surface) for surface in CALLS for client in self.clients])
 
