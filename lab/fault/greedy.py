@@ -191,22 +191,21 @@ async def greedy_caller_of_one_tool() -> Line:
 
 async def busy_service() -> Line:
     """The service answers 429 and 503 with a time, which is what callers of each surface are told."""
-    bodies = (
-        Body(content_type=None), Body(b"<html>Busy</html>", content_type="text/html"), error(-32000, "Busy"),
-    )  # fmt: skip
+    pages = Body(content_type=None), Body(b"<html>Busy</html>", content_type="text/html")
+    said = {429: "did not run the call", 503: "whether the call took effect is unknown"}
+    answers = [(429, body) for body in (*pages, error(-32000, "Busy"))] + [(503, body) for body in pages]
     async with _several({"busy": ()}) as it:
         client = (await it.callers("busy", 11, 1, rate=1)).clients[0]
         untold, calls = 0, 0
-        for status in (429, 503):
-            for body in bodies:
-                headers = (("Retry-After", "9"),)
-                it.backends["busy"].on("work", Body(body.payload, status, body.content_type, headers))
-                for surface in CALLS:
-                    answer = await client.call(surface, "work", {"number": "0", "wait": 0})
-                    meta = answer.json.get("result", {}).get("_meta", {})
-                    wait = answer.headers.get("Retry-After", meta.get("retryAfter"))
-                    untold += str(wait) != "9" or "did not run" not in outcome_of(surface, answer)[1]
-                    calls += 1
+        for status, body in answers:
+            headers = (("Retry-After", "9"),)
+            it.backends["busy"].on("work", Body(body.payload, status, body.content_type, headers))
+            for surface in CALLS:
+                answer = await client.call(surface, "work", {"number": "0", "wait": 0})
+                meta = answer.json.get("result", {}).get("_meta", {})
+                wait = answer.headers.get("Retry-After", meta.get("retryAfter"))
+                untold += str(wait) != "9" or said[status] not in outcome_of(surface, answer)[1]
+                calls += 1
         return Line(figures=(Figure(f"of {calls} callers not told when to come again", untold, 0),))
 
 
