@@ -69,6 +69,7 @@ FIELDS: Final = {
     "policy": "its `maxmemory-policy`",
     "port": "the port",
     "process": "the process id",
+    "proxy": "the address of a proxy",
     "purpose": "what it was for",
     "quarantined": "how many methods are left out because they cannot be used",
     "reason": "why",
@@ -87,6 +88,7 @@ FIELDS: Final = {
     "tool": "the tool",
     "tools": "how many tools, or their names",
     "unprintable": "the type of the exception that writing it raised",
+    "value": "what was read",
     "version": "the version of JSON-RPC",
     "where": "where it was raised",
     "work": "the work's name",
@@ -137,6 +139,8 @@ EVENTS: Final = (
     Event("server.max_connections is lowered to what the limit of open files allows", "warning",
           "asked limit max_connections remedy", "Raise the limit of open files."),
     # Connections
+    Event("X-Forwarded-For has no address", "warning", "proxy value remedy", "A proxy writes it, or one of "
+          "`server.trusted_proxies` passes on what a client wrote. Told once."),
     Event("connection cut", "info", "reason bytes seconds", "A client did not read its response in time."),
     Event("malformed HTTP refused", "warning", "reason more_since_last", "Somebody sends what is not HTTP/1.1, or with "
           "`server.tls` not TLS: then `reason` is OpenSSL's."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
+import structlog
 
 from gateway.errors import RateLimited
 from gateway.limits import MAX_HANDLES, Budget
@@ -152,6 +153,16 @@ def test_the_caller_is_the_rightmost_address_that_is_no_trusted_proxy(
     trusted: tuple[str, ...], peer: str, header: list[str], caller: str
 ) -> None:
     assert AddressReader(trusted).caller_address(peer, header) == caller
+
+
+def test_what_is_no_address_is_told_once() -> None:
+    reader = AddressReader(["10.0.0.0/8"])
+    with structlog.testing.capture_logs() as logs:
+        for hop in ("unknown", "\x1b[2Jlocalhost:80", ""):
+            reader.caller_address("10.0.0.1", [hop])
+    assert [(line["event"], line["proxy"], line["value"]) for line in logs] == [
+        ("X-Forwarded-For has no address", "10.0.0.1", "unknown")
+    ]
 
 
 async def test_addresses_without_number_keep_no_caller_with_a_token_waiting(clock: ManualClock) -> None:
