@@ -9,7 +9,7 @@ import secrets
 import string
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
@@ -46,19 +46,30 @@ def digest_of(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass
 class KeyRing:
     """Verify keys, by their digests. Two rings are equal if they accept the same keys for the same scopes."""
 
     principals: Mapping[str, Principal] = field(default_factory=dict)
 
     def successor(self, keys: Iterable[ApiKey], implies: Mapping[str, Iterable[str]]) -> "KeyRing":
-        """Return the ring of these keys. A key that both have keeps its principal."""
+        """Return the ring of these keys, this one where it is equal. A key that both have keeps its principal."""
         implied, principals = scope_closure(implies), dict[str, Principal]()
         for key in keys:
             made, known = _principal_of(key, implied), self.principals.get(key.sha256)
             principals[key.sha256] = known if known == made else made
-        return KeyRing(principals)
+        return self if principals == self.principals else KeyRing(principals)
+
+    def lessen(self, standing: Mapping[str, Iterable[ApiKey]], implies: Mapping[str, Iterable[str]]) -> int:
+        """Take away what the keys that still stand, by their digests, no longer have: all, scopes, or a later end. They
+        give nothing. Return of how many keys something was taken."""
+        implied, left = scope_closure(implies), dict[str, Principal]()
+        for digest, principal in self.principals.items():
+            if digest in standing:
+                left[digest] = _lessened(principal, [_principal_of(key, implied) for key in standing[digest]])
+        taken = self.end_all_but(KeyRing(left))
+        self.principals = left
+        return taken
 
     def verify_key(self, raw: str) -> VerifiedToken:
         """Return the principal of a key. Raises :class:`InvalidToken`."""
@@ -73,14 +84,13 @@ class KeyRing:
             raise InvalidToken("the key has expired", expired=True)
         return VerifiedToken(principal, None, min(_KEEP, left), lambda: True)
 
-    def end_all_but(self, successor: "KeyRing") -> bool:
-        """End the principals whose keys the successor does not accept, with their streams. Return whether there are
-        any."""
+    def end_all_but(self, successor: "KeyRing") -> int:
+        """End the principals whose keys the successor does not accept, with their streams. Return how many."""
         kept = set(map(id, successor.principals.values()))
         revoked = [principal for principal in self.principals.values() if id(principal) not in kept]
         for principal in revoked:
             principal.end()
-        return bool(revoked)
+        return len(revoked)
 
 
 def _principal_of(key: ApiKey, implied: Mapping[str, frozenset[str]]) -> Principal:
@@ -88,6 +98,14 @@ def _principal_of(key: ApiKey, implied: Mapping[str, frozenset[str]]) -> Princip
     expires = key.expires.timestamp() if key.expires else inf
     # Which of a name's two keys it was is its client, so that the log and the audit say it.
     return Principal(ISSUER, key.name, key.short, scopes, expires, None)
+
+
+def _lessened(principal: Principal, others: Sequence[Principal]) -> Principal:
+    """Return a principal with no scope, and no later end, than it and all others have; itself if it is no other."""
+    scopes = principal.scopes.intersection(*(other.scopes for other in others))
+    expires = min(principal.expires, *(other.expires for other in others), inf)
+    less = Principal(ISSUER, principal.subject, principal.client, scopes, expires, None)
+    return principal if less == principal else less
 
 
 def _checksum(digits: str) -> str:

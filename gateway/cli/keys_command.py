@@ -58,12 +58,17 @@ def show(file: Path) -> None:
 @click.option("--key", "digest", default="", metavar="SHA256", help="The one whose SHA-256 begins so. Absent: all.")
 @_IN
 def revoke(name: str, digest: str, file: Path) -> None:
-    """Revoke the keys of NAME. Gateways that read the file refuse them within 2 s, and end their streams."""
+    """Revoke the keys of NAME. A gateway that reads the file refuses them within 2 s, and ends their streams."""
     gone = _usable(revoke_keys, file, name, digest.lower())
     if not gone:
         of = f" whose SHA-256 begins with {digest}" if digest else ""
         fail(FAILED, f"{file} has no key of {name}{of}: `keys list` shows them.")
     click.echo(f"Revoked: {', '.join(f'{key.name} {key.short}' for key in gone)}")
+    click.echo(
+        f"A gateway whose auth.keys.file is {file} refuses what was revoked within 2 s, also where the rest of its "
+        "configuration is faulty. No gateway was asked: a call with the key shows whether one reads this file.",
+        err=True,
+    )
 
 
 def _usable(act: Any, *arguments: Any) -> Any:

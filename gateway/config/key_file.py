@@ -1,7 +1,9 @@
 """Read and change the file of API keys, a YAML list. It has hashes alone, and who may see them may not call."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +20,19 @@ from gateway.settings.auth import ApiKey
 MOST_OF_NAME: Final = 2
 """Keys that a name may have at a time: the old one, and the one that replaces it."""
 _MAX_MIB: Final = 16
+_LOOKED_AT: Final = 2**16
 _KEYS: Final = TypeAdapter(tuple[ApiKey, ...])
+_COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+_DIGEST: Final = re.compile("(?=([0-9a-f]{64}))")
 _HEAD: Final = "# API keys: the SHA-256 of each. `keys add` and `keys revoke` change this file.\n"
 
 
 class KeyFileError(Exception):
     """Raised where a key file cannot be used. The text names the file, the entry and the remedy."""
+
+
+class KeyFileGone(KeyFileError):
+    """Raised where a key file is not there, cannot be read, or is empty, as one is that is about to be written."""
 
 
 def new_entry(name: str, sha256: str, scopes: Iterable[str], expires: datetime | None) -> ApiKey:
@@ -37,7 +46,40 @@ def new_entry(name: str, sha256: str, scopes: Iterable[str], expires: datetime |
 
 def read_keys(file: Path) -> tuple[ApiKey, ...]:
     """Return the entries of a key file. Raises :class:`KeyFileError`."""
-    return _parsed(file, _text(file))
+    text = _text(file)
+    if not text.strip():
+        raise KeyFileGone(f"{file}: is empty: put the keys back, or write [] for none")
+    return _parsed(file, text)
+
+
+def standing_keys(file: Path) -> dict[str, list[ApiKey]]:
+    """Return what a key file, which may be faulty, leaves of the keys of before: each SHA-256 that stands in it, with
+    its sound entries. A key in a comment does not stand there. Raises :class:`KeyFileGone`."""
+    standing: dict[str, list[ApiKey]] = {}
+    try:
+        entries: Iterable[ApiKey] = read_keys(file)
+    except KeyFileGone:
+        raise
+    except KeyFileError:
+        try:
+            text = _COMMENT.sub("", file.read_bytes().decode(errors="replace"))
+        except OSError as error:
+            raise KeyFileGone(f"{file}: {error.strerror}") from None
+        standing, entries = {digest: [] for digest in _DIGEST.findall(text)}, _sound_entries(text)
+    for entry in entries:
+        standing.setdefault(entry.sha256, []).append(entry)
+    return standing
+
+
+def is_gone(file: Path) -> bool:
+    """Return whether :func:`read_keys` would raise :class:`KeyFileGone`, without reading much of the file."""
+    try:
+        if not file.is_file():  # to open a pipe would wait
+            return True
+        with file.open("rb") as opened:
+            return not opened.read(_LOOKED_AT).strip()
+    except OSError:
+        return True
 
 
 def add_key(file: Path, key: ApiKey) -> None:
@@ -103,8 +145,22 @@ def _text(file: Path) -> str:
     try:
         return read_text(file, str(file), _MAX_MIB)
     except UnresolvedReference as error:
-        absent = isinstance(error.__context__, FileNotFoundError)
-        raise KeyFileError(f"{error}; `keys add NAME --file {file}` writes it" if absent else str(error)) from None
+        cause = error.__context__
+        text = (
+            f"{error}; `keys add NAME --file {file}` writes it" if isinstance(cause, FileNotFoundError) else str(error)
+        )
+        raise (KeyFileGone if isinstance(cause, OSError) else KeyFileError)(text) from None
+
+
+def _sound_entries(text: str) -> Iterator[ApiKey]:
+    """Yield the entries without a fault of a text that may have others, none where it is too large or no list."""
+    tree = None
+    if len(text) <= _MAX_MIB * 2**20:
+        with suppress(NotYaml):
+            tree = read_yaml(text, "")
+    for entry in tree if isinstance(tree, list) else ():
+        with suppress(ValidationError):
+            yield ApiKey.model_validate(entry)
 
 
 @lru_cache(8)  # each of a dozen services and groups reads the same file, before the first of them knows of a change

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -19,6 +19,7 @@ from gateway.model import Listing
 from gateway.settings import ResourceSettings, ServiceSettings
 from gateway.settings.auth import ApiKey
 
+KEYS: Final = "auth.keys.file"
 LISTED: Final = "backend.listing.file"
 """Knob whose file is read with each listing, so that a change of the file needs no other service."""
 
@@ -38,10 +39,10 @@ class ServiceFiles:
         digests = await asyncio.to_thread(_read_digests, settings)
         await asyncio.to_thread(_check_tls, settings)
         keys: tuple[ApiKey, ...] = ()
-        pins, fallback, key_file = None, None, settings.auth.keys.file
-        if key_file is not None and settings.auth.takes_keys:
-            with _faults_of(settings.knob("auth.keys.file")):
-                keys = await asyncio.to_thread(read_keys, Path(key_file))
+        pins, fallback, key_file = None, None, key_file_of(settings)
+        if key_file is not None:
+            with _faults_of(settings.knob(KEYS)):
+                keys = await asyncio.to_thread(read_keys, key_file)
         if isinstance(settings, ServiceSettings):
             catalog = settings.catalog
             if catalog.pin is not None:
@@ -55,6 +56,16 @@ class ServiceFiles:
     def of(self, section: str) -> dict[str, bytes]:
         """Return the digests of the files that a section names."""
         return {knob: digest for knob, digest in self.digests.items() if knob.startswith(f"{section}.")}
+
+    def without(self, knob: str) -> Self:
+        """Return these as if the file of a knob had not been read, so that whatever it has counts as a change."""
+        return replace(self, digests={other: digest for other, digest in self.digests.items() if other != knob})
+
+
+def key_file_of(settings: ResourceSettings) -> Path | None:
+    """Return the file of the API keys that are accepted, None where there are none."""
+    file = settings.auth.keys.file
+    return Path(file) if file is not None and settings.auth.takes_keys else None
 
 
 @contextmanager

@@ -73,6 +73,8 @@ class Server:
         """Read the configuration again, and return the faults for which it is refused."""
         self.lag = LoopLag()
         self.reloads = ReloadState()
+        self.changing = asyncio.Lock()
+        """Held by what changes a resource or puts another in its place."""
         self.resources: dict[str, Resource] = {}  # the services by mount, "" or /crm, and then the groups
         self._given_store = store
         self._sockets = sockets
@@ -133,9 +135,14 @@ class Server:
             "gateway started", host=server.host, port=self.port, admin_port=self.admin_port, max_connections=limit.most
         )
 
-    async def reload(self, new: Settings) -> None:
-        """Apply ``new`` and the files that it names without losing a request; :func:`config.needs_restart` has the
-        knobs that keep their values. Raises :class:`ConfigError` with all faults; then nothing has changed."""
+    async def reload(self, new: Settings | None = None) -> None:
+        """Apply ``new``, or the settings in force again, and the files that they name, without losing a request;
+        :func:`config.needs_restart` has the knobs that keep their values. Raises :class:`ConfigError` with all faults;
+        then nothing has changed."""
+        async with self.changing:
+            await self._apply(new or self.settings)
+
+    async def _apply(self, new: Settings) -> None:
         kept = config.keep_for_process(self.settings, new)
         certificate = await asyncio.to_thread(read_certificate, kept.server.tls)
         built = await self._build(kept.resources)

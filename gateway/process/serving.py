@@ -2,21 +2,21 @@
 
 import asyncio
 import contextlib
-import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import structlog
 
 from gateway.concurrency.background import Problem, time_after
 from gateway.concurrency.collector import COLLECTOR
 from gateway.config.layers import SERVER_FILES
-from gateway.config.service_files import LISTED, digest_of
+from gateway.config.service_files import LISTED
 from gateway.config.source import ConfigError, ConfigSource, differing, files_of, needs_restart, origins_of_values
+from gateway.process.file_watcher import INTERVAL, FileWatcher, warn_of_gone
+from gateway.process.key_files import KeyFiles
 from gateway.process.link import Inheritance, ParentLink
 from gateway.process.server import Server
 from gateway.process.signals import call_on_hangup, notify, stop_on_signal
@@ -26,10 +26,9 @@ from gateway.telemetry import audit
 _GC_THRESHOLDS: Final = (10_000, 20, 50)  # Python 3.11 has (700, 10, 10)
 _SWITCH: Final = 0.001
 """Seconds that the event loop waits for a thread that computes, in each turn. Python's 5 ms are long for a call."""
-_INTERVAL: Final = 0.25
 _CONFIGURATION: Final = "the configuration"
-
-_Status: TypeAlias = tuple[int, ...] | None
+_MOST_LOOKS: Final = 4
+"""Looks for which a reload waits at most while a key file is being written."""
 
 log = structlog.get_logger()
 
@@ -73,11 +72,8 @@ async def _tune_gc(server: Server) -> None:
 
 
 class Reloads:
-    """Reload a server when the configuration of ``source``, or a file that it names, changes from now on.
-
-    Each file is checked a few times a second: inotify does not work on every file system, and misses how Kubernetes
-    changes a mounted file, by swapping a symbolic link in the path.
-    """
+    """Reload a server when the configuration of ``source``, or a file that it names, changes from now on. Where it is
+    refused, what key files take away counts all the same."""
 
     def __init__(self, server: Server, source: ConfigSource) -> None:
         self._server = server
@@ -93,6 +89,7 @@ class Reloads:
         self._server.problems = (self._refusal,)
         self._watcher = FileWatcher()
         self._watcher.add_new(self._files())
+        self._keys = KeyFiles(server, self._watcher)
         self._report()
 
     def start(self) -> None:
@@ -115,26 +112,47 @@ class Reloads:
         return await over
 
     async def _watch(self) -> None:
-        files = self._files()
+        files, waited = self._files(), 0
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_INTERVAL):
-                    await self._reload_wanted.wait()
-            if self._reload_wanted.is_set():
-                self._reload_wanted.clear()
-                notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
-                waiting, self._waiting = self._waiting, []
-                await self._reload()
-                files = self._files()
-                for one in waiting:
-                    if not one.done():
-                        one.set_result(self._server.configuration["refused"])
-                notify("READY=1")
+            await self._next_look(waited)
             for file in await asyncio.to_thread(self._watcher.changed, files):
                 self._handle_change(file, files[file])
-            gone = {file: self._gone.get(file) or _warn(file, files[file]) for file in self._watcher.gone()}
-            self._gone, self._server.problems = gone, (self._refusal, *gone.values())
-            self._server.reloads.missing = len(gone)
+            # Half a key file would revoke the keys of the other half.
+            waited = waited + 1 if self._reload_wanted.is_set() and self._watcher.is_writing(self._keys.files()) else 0
+            if self._reload_wanted.is_set() and not 0 < waited <= _MOST_LOOKS:
+                await self._reload_now()
+                files, waited = self._files(), 0
+            await self._keys.look()
+            lost = [file for file in self._watcher.gone() if file in files and file not in self._keys.files()]
+            self._gone = {file: self._gone.get(file) or warn_of_gone(file, files[file]) for file in lost}
+            missing = (*self._gone.values(), *self._keys.problems)
+            self._server.problems, self._server.reloads.missing = (self._refusal, *missing), len(missing)
+
+    async def _next_look(self, waited: int) -> None:
+        """Wait until files are looked at again: at once where a reload is asked for, unless it waits for a file."""
+        if waited:
+            await asyncio.sleep(INTERVAL)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(INTERVAL):
+                await self._reload_wanted.wait()
+
+    async def _reload_now(self) -> None:
+        """Reload, and tell systemd and those who wait for it."""
+        self._reload_wanted.clear()
+        notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        waiting, self._waiting = self._waiting, []
+        try:
+            is_good = await self._reload()
+        except Exception:
+            await self._keys.take_away()
+            raise
+        if not is_good:
+            await self._keys.take_away()
+        for one in waiting:
+            if not one.done():
+                one.set_result(self._server.configuration["refused"])
+        notify("READY=1")
 
     async def _list_on_demand(self) -> None:
         while True:
@@ -142,7 +160,8 @@ class Reloads:
             self._listing_wanted.clear()
             await self._server.refresh_listings()
 
-    async def _reload(self) -> None:
+    async def _reload(self) -> bool:
+        """Reload. Return whether what was read is in force."""
         self._refused = None
         try:
             self._refused = settings = await asyncio.to_thread(self._load)
@@ -153,7 +172,7 @@ class Reloads:
             self._server.configuration["refused"] = list(error.faults)
             self._server.reloads.count(is_good=False)
             self._refusal.set(f"the configuration was refused, the old one stays: {'; '.join(error.faults)}")
-            return
+            return False
         self._refused = None
         self._report()
         self._server.reloads.count(is_good=True)
@@ -165,6 +184,7 @@ class Reloads:
         touched, self._touched = sorted(self._touched), set()
         changed = dict.fromkeys((*differing(before, self._server.settings), *touched))
         log.info("configuration reloaded", changed=list(changed))
+        return True
 
     def _report(self) -> None:
         """Tell the server that what was read last is in force."""
@@ -207,68 +227,3 @@ class Reloads:
                 if knob != _CONFIGURATION:
                     self._touched.add(knob)
                 self._reload_wanted.set()
-
-
-@dataclass(slots=True)
-class _FileState:
-    """A file as it was at the last check that found it; ``missed`` counts those since. ``unsettled``: being written."""
-
-    status: _Status
-    digest: bytes | None
-    unsettled: bool = False
-    missed: int = 0
-
-
-class FileWatcher:
-    """Hold the state of files, and find those that changed since the last check."""
-
-    def __init__(self) -> None:
-        self._states: dict[Path, _FileState] = {}
-
-    def add_new(self, files: Iterable[Path]) -> bool:
-        """Record the state of the files that are not watched yet. Return whether there are any."""
-        new = [file for file in files if file not in self._states]
-        for file in new:
-            status = _status_of(file)
-            self._states[file] = _FileState(status, None if status is None else digest_of(file))
-        return bool(new)
-
-    def changed(self, files: Collection[Path]) -> list[Path]:
-        """Return those of ``files`` whose content changed, and watch no others from now on: a file being written once
-        two checks in a row find the same status, a removed one once it is back, a new one not."""
-        self.add_new(files)
-        self._states = {file: self._states[file] for file in files}
-        changed = []
-        for file, state in self._states.items():
-            status = _status_of(file)
-            state.missed = 0 if status else state.missed + 1
-            if status is not None and status != state.status:
-                state.status, state.unsettled = status, True
-            elif status is not None and state.unsettled:
-                digest = digest_of(file)
-                state.unsettled = digest is None
-                if digest is not None and digest != state.digest:
-                    state.digest = digest
-                    changed.append(file)
-        return changed
-
-    def gone(self) -> list[Path]:
-        """Return the files that were there, and that the last two checks did not find: one may be in replacement."""
-        return [file for file, state in self._states.items() if state.status and state.missed > 1]
-
-
-def _warn(file: Path, knobs: set[str]) -> Problem:
-    knob = ", ".join(sorted(knobs))
-    log.warning("a watched file is gone: put it back, or change the knob", knob=knob, file=str(file))
-    return Problem(f"{knob}: {file} is gone", time_after())
-
-
-def _status_of(file: Path) -> _Status:
-    """Return what changes with the file, None if it is gone, and for a pipe or a device, which cannot be read again."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

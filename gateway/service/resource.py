@@ -6,7 +6,7 @@ It never changes: for other settings, a reload builds another one. Building send
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ from gateway.auth.compact import InvalidToken
 from gateway.auth.metadata import ResourceMetadata
 from gateway.catalog.pages import PageCache
 from gateway.concurrency.background import Background, Problem, UseCounter
-from gateway.config.service_files import ServiceFiles
+from gateway.config.service_files import KEYS, ServiceFiles
 from gateway.credentials import credential_modes
 from gateway.diagnosis.access import TokenReport
 from gateway.discovery import subscriptions
@@ -29,6 +29,7 @@ from gateway.model import Caller, Catalog, NameStyle
 from gateway.schema.validation import ValidatorCache
 from gateway.service.mount import Mount, ServiceAuth
 from gateway.settings import ResourceSettings
+from gateway.settings.auth import ApiKey
 from gateway.signing import SigningKeys
 from gateway.store import ResourceStore, Store
 from gateway.telemetry.cells import name_tools
@@ -98,6 +99,16 @@ class Resource:
             raise InvalidToken("it is bound to a key, and auth.dpop is off")
         principal = verified.principal
         return Caller(view=self.access.view_of(principal), principal=principal)
+
+    def lessen_keys(self, standing: Mapping[str, Iterable[ApiKey]]) -> int:
+        """Take away from the API keys what those that stand no longer have, see :meth:`KeyRing.lessen`, and end their
+        streams. Return of how many keys something was taken. The next reload builds another resource, with what is in
+        the file then."""
+        taken = self.auth.api_keys.lessen(standing, self.settings.auth.scopes.implies)
+        if taken:
+            self.files = self.files.without(KEYS)
+            self.mount.subscriptions.check_callers()
+        return taken
 
     def is_made_of(self, settings: ResourceSettings, files: ServiceFiles, known: Mapping[str, Resource]) -> bool:
         """Return whether a resource built of these, and of services in ``known`` by mount, would equal this one."""

@@ -33,6 +33,7 @@ from lab.fault import (
     network,
     replicas,
     restarts,
+    revoked,
     sharing,
     slow_clients,
     sockets,
@@ -46,7 +47,7 @@ _MORE_CASES: Final = "from tests.extent import"
 _BOTH_SERVERS: Final = ("tests/protocol", "tests/authorization")
 _FILES: Final = (
     network, crowds, greedy, guarded, slow_clients, handshakes, ahead, connections, hoarders,
-    large_bodies, caches, replicas, restarts, sharing, sockets, sums, workers,
+    large_bodies, caches, replicas, restarts, revoked, sharing, sockets, sums, workers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 

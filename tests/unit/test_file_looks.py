@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from gateway.process.serving import FileWatcher
+from gateway.process.file_watcher import FileWatcher
 
 
 @pytest.fixture
@@ -17,9 +18,14 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
+def looking(seconds: float = 0.5) -> FileWatcher:
+    """A watcher that looks every so many seconds of its clock."""
+    return FileWatcher(count(0.0, seconds).__next__)
+
+
 @pytest.fixture
 def watcher(file: Path) -> FileWatcher:
-    watcher = FileWatcher()
+    watcher = looking()
     assert watcher.changed([file]) == []
     return watcher
 
@@ -51,7 +57,7 @@ class Counted(type(Path())):  # type: ignore[misc]
 
 
 def test_a_file_that_did_not_change_since_the_last_check_is_not_read(file: Path) -> None:
-    watcher, counted = FileWatcher(), Counted(file)
+    watcher, counted = looking(), Counted(file)
     assert settled(watcher, counted) == []
     for reads, text in ((2, "two"), (3, "three")):
         file.write_text(text)
@@ -90,6 +96,20 @@ def test_a_file_that_is_being_written_waits_for_its_end(watcher: FileWatcher, fi
     assert watcher.changed([file]) == [file]
 
 
+def test_one_that_changed_in_place_counts_once_it_is_still_for_half_a_second_and_a_replaced_one_before(
+    file: Path,
+) -> None:
+    watcher = looking(0.25)
+    watcher.add_new([file])
+    for text in ("t", "two"):
+        file.write_text(text)
+        assert [watcher.changed([file]), watcher.changed([file]), watcher.is_writing([file])] == [[], [], True]
+    assert (watcher.changed([file]), watcher.is_writing([file])) == ([file], False)
+    file.with_name("new").write_text("three")
+    file.with_name("new").replace(file)
+    assert [watcher.changed([file]), watcher.is_writing([file]), watcher.changed([file])] == [[], False, [file]]
+
+
 def test_a_file_that_is_gone_did_not_change_and_one_that_is_back_did_if_it_is_another(
     watcher: FileWatcher, file: Path
 ) -> None:
@@ -104,7 +124,7 @@ def test_a_file_that_is_gone_did_not_change_and_one_that_is_back_did_if_it_is_an
 
 
 def test_a_file_that_was_missing_from_the_start_changes_when_it_comes(tmp_path: Path) -> None:
-    watcher, late = FileWatcher(), tmp_path / "late.yaml"
+    watcher, late = looking(), tmp_path / "late.yaml"
     assert settled(watcher, late) == []
     late.write_text("one")
     assert settled(watcher, late) == [late]
@@ -133,7 +153,7 @@ def test_a_link_on_the_way_that_leads_elsewhere_is_a_change(tmp_path: Path, link
     (tmp_path / name).symlink_to(target.format("1"))
     if link == "a link to a link":
         (tmp_path / "methods.yaml").symlink_to("..data/methods.yaml")
-    watcher = FileWatcher()
+    watcher = looking()
     assert settled(watcher, tmp_path / seen) == []
     (tmp_path / "new").symlink_to(target.format("2"))
     (tmp_path / "new").replace(tmp_path / name)
@@ -144,6 +164,6 @@ def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
     """Nobody may ever write to it again, and what somebody writes is for whoever reads the configuration."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    watcher = FileWatcher()
+    watcher = looking()
     assert watcher.add_new([pipe])
     assert settled(watcher, pipe) == []
