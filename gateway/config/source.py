@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from gateway import credentials, jsonrpc
 from gateway.auth.claims import shared_audience_faults
 from gateway.config.layers import LISTENER_FILES, SERVER_FILES, SERVICE_FILES, Layers, successor
+from gateway.credentials.caller_headers import identity_faults
 from gateway.settings import ResourceSettings, ServiceSettings, Settings
 from gateway.settings.paths import Key, as_written, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
@@ -101,9 +102,12 @@ def load_settings(
 
 def _faults_of_services(settings: Settings) -> Iterator[str]:
     """Yield what is wrong with the credentials of services and groups, and with audiences that they share."""
+    groups = settings.groups_by_mount.values()
     for service in settings.by_mount.values():
         yield from credentials.credential_faults(service)
-    for group in settings.groups_by_mount.values():
+        of_groups = [group.auth for group in groups if service.name in (member.name for member in group.members)]
+        yield from identity_faults(service, of_groups)
+    for group in groups:
         yield from credentials.group_faults(group)
     yield from shared_audience_faults(settings.resources)
 

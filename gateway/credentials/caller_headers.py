@@ -14,6 +14,7 @@ from gateway.credentials.contract import Credential, CredentialModes
 from gateway.errors import BackendDenied
 from gateway.model import Caller, Principal
 from gateway.settings import ServiceSettings
+from gateway.settings.auth import Auth
 from gateway.settings.sending import PRINCIPAL_NAME, CallerHeader
 
 MAX_BYTES: Final = 4096
@@ -79,6 +80,7 @@ def header_faults(settings: ServiceSettings, modes: CredentialModes) -> Iterator
         mode = f"{settings.knob('auth.mode')}: {settings.auth.mode}"
         where = settings.knob("backend.caller_headers")
         yield f"{where}: a required one refuses every call, because with {mode} nobody is known"
+    yield from identity_faults(settings)
     send = backend.credentials.send
     groups: dict[str, Iterable[str]] = {"headers": backend.headers, "caller_headers": backend.caller_headers}
     groups["credentials.send.headers"] = send.headers if send else ()
@@ -89,3 +91,25 @@ def header_faults(settings: ServiceSettings, modes: CredentialModes) -> Iterator
             first = places.setdefault(name.lower().replace("_", "-"), f"{group}.{name}")
             if first != f"{group}.{name}":
                 yield f"{settings.knob('backend')}.{group}: {name} is there twice, also as {first}: keep one"
+
+
+def identity_faults(settings: ServiceSettings, of_groups: Iterable[Auth] = ()) -> Iterator[str]:
+    """Yield why a service cannot tell apart whom it is told of: several issuers, or an issuer and a key file, may give
+    two people the same name. ``of_groups`` says who may call through the groups of the service."""
+    told = {
+        name for header in settings.backend.caller_headers.values() for name in PRINCIPAL_NAME.findall(header.value)
+    }
+    names = sorted(told & {"sub", "client"})
+    sources = list(dict.fromkeys(source for auth in (settings.auth, *of_groups) for source in _sources(auth)))
+    if names and "iss" not in told and len(sources) > 1:
+        yield (
+            f"{settings.knob('backend.caller_headers')}: {{{names[0]}}} may be two people, of {sources[0]} and of "
+            f"{sources[1]}: tell {{iss}} too, in the same header or in one of its own ({{X-Issuer: '{{iss}}'}})"
+        )
+
+
+def _sources(auth: Auth) -> Iterator[str]:
+    """Yield who gives callers their names."""
+    yield from (issuer.issuer for issuer in auth.active_issuers)
+    if auth.takes_keys:
+        yield f"the API keys of {auth.keys.file}"

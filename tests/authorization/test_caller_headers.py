@@ -194,6 +194,34 @@ def test_headers_that_would_say_something_else_are_faults(knobs: tuple[str, ...]
     assert fault in str(raised.value)
 
 
+SEVERAL: Final = "auth.issuers=[{issuer: 'https://login.example.com'}, {issuer: 'https://other.example.com'}]"
+
+
+@each(
+    "headers", ["{X-User: '{sub} {iss}'}", "{X-User: '{sub}', X-Issuer: '{iss}'}", "{X-Mail: '{claims.email}'}", "{}"]
+)
+def test_who_is_told_with_the_issuer_or_by_a_claim_may_be_of_several(headers: str) -> None:
+    assert load_settings(None, [*KEYS, NONE, SEVERAL, f"backend.caller_headers={headers}"], {}).backend
+
+
+@each("auths, fault", [
+    (("{mode: jwt, issuers: [{issuer: 'https://a.example'}]}",), ""),
+    (("{mode: jwt, issuers: [{issuer: 'https://a.example'}, {issuer: 'https://b.example'}]}",), "https://b.example"),
+    (("{mode: jwt, issuers: [{issuer: 'https://a.example'}]}", "{mode: keys, keys: {file: keys.yaml}}"), "keys.yaml"),
+])  # fmt: skip
+def test_callers_through_groups_count_too(auths: tuple[str, ...], fault: str) -> None:
+    """A service that lets in everybody may be in groups that do not."""
+    groups = (f"groups.g{number}={{services: crm, auth: {auth}}}" for number, auth in enumerate(auths))
+    knobs = ("server.public_url=https://gw.example.com", "services.crm.backend.url=http://127.0.0.1:8000/jsonrpc",
+             "services.crm.auth.mode=off", "services.crm.backend.caller_headers={X-User: '{sub}'}")  # fmt: skip
+    try:
+        load_settings(None, [*knobs, *groups], {})
+        said = ""
+    except ConfigError as error:
+        said = str(error)
+    assert said == "" if not fault else said.startswith("services.crm.backend.caller_headers: ") and fault in said
+
+
 def test_a_header_of_each_form_is_none() -> None:
     forms: Mapping[str, str] = {"X-A": "'{sub}'", "X-B": "{value: '{claims.a.b} of {iss}', required: true}"}
     written = ", ".join(f"{name}: {value}" for name, value in forms.items())
