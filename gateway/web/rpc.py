@@ -6,7 +6,7 @@ error, null where the request's cannot be read.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.errors import (
@@ -30,6 +30,10 @@ from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.record import CALL, RECORD
 from gateway.web.exchange import RPC, Exchange, error_response, rpc_error
 from gateway.web.rest import json_value
+
+_OWN_SITES: Final = frozenset(("same-origin", "none"))
+"""Values of Sec-Fetch-Site (W3C Fetch Metadata) of a page of the gateway, and of what a person typed. A neighbor's page
+(same-site) is a stranger's."""
 
 
 def parse_call(value: Any) -> Request | Notification:
@@ -97,8 +101,10 @@ class RpcSurface:
 
     async def get_tool(self, exchange: Exchange) -> Response:
         """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
-        if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
-            raise Forbidden("Pages of other sites must not call tools")
+        sites = exchange.request.headers.getall("Sec-Fetch-Site", ())
+        is_allowed = "Access-Control-Allow-Origin" in exchange.headers  # the Origin was looked up before
+        if not (is_allowed or _OWN_SITES.issuperset(sites)):
+            raise Forbidden("Pages of other origins must not call tools; server.allowed_origins names those that may")
         # The answer says whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
         await self.operations.admit_discovery(exchange.caller)
         tool = await self.operations.invocation.find_tool(exchange.caller, exchange.tool)

@@ -175,11 +175,23 @@ async def test_a_query_is_held_to_the_rules_of_a_body(
     assert backend.requests == []
 
 
-@each(("site", "status"), [("cross-site", 403), ("same-origin", 200), ("same-site", 200), ("none", 200)])
-async def test_get_from_another_site_is_403(connect: Connect, backend: ScriptedBackend, site: str, status: int) -> None:
+@each(
+    ("site", "origin", "status"),
+    [
+        *((site, "", 403) for site in ("cross-site", "same-site", "same-origin, cross-site", "?1", "")),
+        *((site, "", 200) for site in ("same-origin", "none")),
+        *((site, "https://app.example.com", 200) for site in ("cross-site", "same-site")),
+        *((site, "https://b.example.com", 403) for site in ("cross-site", "same-site", "same-origin")),
+    ],
+)
+async def test_get_from_another_origin_is_403_unless_it_is_allowed(
+    connect: Connect, backend: ScriptedBackend, site: str, origin: str, status: int
+) -> None:
     """A foreign page's image or link has no Origin, but Sec-Fetch-Site tells (W3C Fetch Metadata)."""
-    client = await connect(READ_ONLY)
-    answer = await client.get("/mcp/tools/numbers" + query(request("numbers")), **{"Sec-Fetch-Site": site})
+    backend.requests.clear()
+    client = await connect(READ_ONLY, "server.allowed_origins=[https://app.example.com]")
+    headers = {"Sec-Fetch-Site": site, **({"Origin": origin} if origin else {})}
+    answer = await client.get("/mcp/tools/numbers" + query(request("numbers")), **headers)
     assert answer.status == status
     assert backend.calls("numbers") == (status == 200)
     if status == 403:
