@@ -111,9 +111,9 @@ image: $(VENV)/.dev ## build the container image twice, look into it, and run it
 	@bash tests/install.sh $(BIN)/python image
 	$(BIN)/python -m lab.image
 
-release: $(VENV)/.dev ## wheel, sdist, image, bill of materials and checksums in dist/, tried in fresh environments; URL=https://…; IMAGE=no (8 minutes)
+release: $(VENV)/.dev ## wheel, sdist, image, bill of materials and checksums in dist/, tried in fresh environments; URL=https://…; IMAGE=no; BASE=…@sha256:… (8 minutes)
 	@IMAGE=$(IMAGE) bash tests/install.sh $(BIN)/python release
-	$(BIN)/python -m lab.release $(if $(URL),--url $(URL)) $(if $(filter no,$(IMAGE)),--no-image)
+	$(BIN)/python -m lab.release $(if $(URL),--url $(URL)) $(if $(BASE),--base '$(BASE)') $(if $(filter no,$(IMAGE)),--no-image)
 
 deploy-test: services ## the twelve-service overlay as processes: changed, rolled, killed, and with an older version (6 minutes)
 	$(BIN)/python -m lab.deploy

@@ -46,34 +46,35 @@ def main() -> int:
     return 0
 
 
-def proved(source: Path = ROOT) -> Iterator[str]:
-    """Build from the tree ``source``. Yield a line for each thing that was seen to be so."""
-    builder.make_base()
-    yield "base: Debian 12 with Python, pip and venv"
-    image = builder.build(TAG, source)
-    again = builder.build(f"{TAG}-again", source)
+def proved(source: Path = ROOT, base: str = "") -> Iterator[str]:
+    """Build from the tree ``source``, on ``base`` as :func:`builder.base_of` has it. Yield a line for each thing that
+    was seen to be so."""
+    component = builder.base_of(base)
+    yield f"{component['description']}: {component['name']}, sha256:{component['hashes'][0]['content']}"
+    image = builder.build(TAG, source, base)
+    again = builder.build(f"{TAG}-again", source, base)
     assert builder.layers(image) == builder.layers(again), "the second build has other layers"
     builder.forget(f"{TAG}-again")
     yield f"built twice, the same layers: {builder.layers(image)[-1]}"
-    size = builder.layer_bytes(image)
+    size = builder.layer_bytes(image, base)
     assert 0 < size <= MAX_BYTES, f"the layers above the base have {size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f}"
     yield f"{size / 1e6:.0f} MB above the base (at most {MAX_BYTES / 1e6:.0f})"
     with builder.unpacked(TAG) as root:
-        yield from inside(root)
+        yield from inside(root, component)
     with launch.flask_app() as service:
         for user in (None, UNKNOWN_USER):
             with builder.unpacked(TAG) as root:
                 yield from run(image, root, service, user)
 
 
-def inside(root: Path) -> Iterator[str]:
+def inside(root: Path, base: Mapping[str, Any]) -> Iterator[str]:
     """Look at the files: what is not there, and what is."""
     found = [path.name for path in root.rglob("pip") if not path.is_symlink()]
     assert not found, f"pip is there: {found}"
     assert not any(root.rglob("ensurepip")), "ensurepip is there"
     assert any(root.glob("opt/gateway/lib/python3.*/site-packages/gateway/__pycache__/*.pyc")), "no bytecode"
-    bill = write_bill(SBOM)
-    known = {(entry["name"].lower(), entry["version"]) for entry in bill["components"]}
+    bill = write_bill(SBOM, base)
+    known = {(entry["name"].lower(), entry.get("version")) for entry in bill["components"]}
     installed = set(distributions(root))
     assert installed <= known, f"not in {SBOM.name}: {sorted(installed - known)}"
     yield f"{len(installed)} distributions, each in {SBOM.relative_to(ROOT)}"

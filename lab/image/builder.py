@@ -7,6 +7,7 @@ reaches no registry of images gets a base of Debian's packages; :func:`make_base
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from lab.image.lock import ROOT
 CACHE: Final = ROOT / ".cache" / "image"
 BASE_TAR: Final = CACHE / "base.tar"
 BASE: Final = "localhost/python-base"
+"""The base that is made here. Another one comes from a registry, and has a digest."""
+_PINNED: Final = re.compile(r"(?P<name>[^\s@]+)@sha256:(?P<digest>[0-9a-f]{64})")
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 _PACKAGES: Final = "python3,python3-venv,python3-pip,ca-certificates"
 
@@ -33,6 +36,25 @@ def buildah(*arguments: str) -> str:
     if done.returncode:
         raise RuntimeError(f"buildah {' '.join(arguments)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
     return done.stdout.strip()
+
+
+def base_of(given: str) -> dict[str, Any]:
+    """Return the base of the image as a component of a bill of materials: ``given``, which a digest pins, or, where
+    that is empty, the one that is made here. Raise RuntimeError for one without a digest."""
+    if not given:
+        make_base()
+        (layer, *_), said = layers(described(BASE)), "made here of Debian's packages; no digest pins it"
+        name, digest = BASE, layer.removeprefix("sha256:")
+    elif (pinned := _PINNED.fullmatch(given)) is not None:
+        name, digest, said = pinned["name"], pinned["digest"], "pinned by its digest"
+    else:
+        raise RuntimeError(
+            f"BASE={given} has no digest, so it may be another image tomorrow: write BASE=NAME@sha256:…, "
+            f"which `docker buildx imagetools inspect {given}` prints"
+        )
+    hashes = [{"alg": "SHA-256", "content": digest}]
+    description = f"the base of the image, {said}"
+    return {"type": "container", "bom-ref": "base", "name": name, "hashes": hashes, "description": description}
 
 
 def make_base() -> None:
@@ -52,15 +74,16 @@ def make_base() -> None:
     buildah("commit", "--quiet", "--rm", container, BASE)
 
 
-def build(tag: str, source: Path = ROOT) -> dict[str, Any]:
-    """Build deploy/Dockerfile of the tree ``source`` on the base, without any cache. Return how buildah describes the
-    image."""
+def build(tag: str, source: Path = ROOT, base: str = "") -> dict[str, Any]:
+    """Build deploy/Dockerfile of the tree ``source`` on ``base``, or where that is empty on the one that is made here,
+    without any cache. Return how buildah describes the image."""
     with tempfile.TemporaryDirectory(prefix="image-") as folder:
         # What this machine needs to reach its registry of packages, and no step may copy: read-only, while it builds.
         pip = Path(folder) / "pip.conf"
         pip.write_text(_pip_configuration(), encoding="utf-8")
         mounted = [f"--volume={pip}:/etc/pip.conf:ro", f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"]
-        arguments = ["--quiet", "--isolation", "chroot", "--network", "host", "--no-cache", f"--build-arg=BASE={BASE}"]
+        arguments = ["--quiet", "--isolation", "chroot", "--network", "host", "--no-cache"]
+        arguments += [f"--build-arg=BASE={base or BASE}"]
         # The format of Docker keeps HEALTHCHECK, which that of OCI has no place for.
         arguments += ["--format", "docker", "--timestamp", "0", *mounted, "--tag", tag]
         arguments += [f"--build-arg=VERSION={__version__}", f"--build-arg=REVISION={_revision()}"]
@@ -80,9 +103,9 @@ def layers(image: dict[str, Any]) -> list[str]:
     return list(image["OCIv1"]["rootfs"]["diff_ids"])
 
 
-def layer_bytes(image: dict[str, Any]) -> int:
+def layer_bytes(image: dict[str, Any], base: str = "") -> int:
     """Return how many bytes the layers have that stand above the base, uncompressed."""
-    own = set(layers(image)) - set(layers(described(BASE)))
+    own = set(layers(image)) - set(layers(described(base or BASE)))
     known = json.loads((CACHE / "images" / "vfs-layers" / "layers.json").read_text(encoding="utf-8"))
     return sum(
         {layer["diff-digest"]: layer["diff-size"] for layer in known if layer.get("diff-digest") in own}.values()

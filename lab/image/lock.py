@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,8 +36,9 @@ def compile_lock(target: Path, *what: str, text: str | None = None) -> None:
     target.write_text(head + target.read_text(encoding="utf-8"), encoding="utf-8")
 
 
-def write_bill(target: Path) -> dict[str, Any]:
-    """Write the bill of materials from the lock into the file ``target``, and return it."""
+def write_bill(target: Path, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write the bill of materials from the lock, with the component ``base`` of the image where there is one, into the
+    file ``target``, and return it."""
     target.parent.mkdir(exist_ok=True)
     command: list[str | Path] = [
         TOOLS / "cyclonedx-py",
@@ -49,6 +51,9 @@ def write_bill(target: Path) -> dict[str, Any]:
     subprocess.run(command, check=True, capture_output=True)
     bill = json.loads(target.read_text(encoding="utf-8"))
     assert isinstance(bill, dict)
+    if base is not None:
+        bill["components"].append(base)
+        target.write_text(json.dumps(bill, indent=2) + "\n", encoding="utf-8")
     return bill
 
 

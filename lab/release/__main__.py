@@ -1,8 +1,9 @@
-"""``make release [URL=https://…] [IMAGE=no]``: make the files of a release in ``dist/``, and try them.
+"""``make release [URL=https://…] [IMAGE=no] [BASE=…@sha256:…]``: make a release in ``dist/``, and try it.
 
 Wheel and sdist are built from the commit that is checked out, checked, and installed into fresh environments of each
 Python, where the README's session runs. Beside them are the image, a bill of materials (CycloneDX) and checksums. With
-URL the built files name the project's address, and their links are absolute. Nothing is uploaded.
+URL the built files name the project's address, and their links are absolute. BASE is what the image stands on; without
+it, that is made here. Nothing is uploaded.
 
 Exit code: 0 where all of it is so, 1 with the reason at the first thing that is not.
 """
@@ -39,11 +40,12 @@ def main(arguments: Sequence[str]) -> int:
     """Make the release, and print a line for each thing that was seen to be so."""
     parser = argparse.ArgumentParser(prog="python -m lab.release", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--url", default="", help="the project's address; without it, links stay relative")
+    parser.add_argument("--base", default="", help="the base of the image, with its digest; without it, one is made")
     parser.add_argument("--no-image", action="store_true", help="leave the container image out")
     given = parser.parse_args(arguments)
     started = time.monotonic()
     try:
-        for line in released(given.url, with_image=not given.no_image):
+        for line in released(given.url, given.base, with_image=not given.no_image):
             print(f"  {line}", flush=True)
     except (Refused, AssertionError, RuntimeError) as reason:
         print(f"make release: {reason}", file=sys.stderr)
@@ -53,8 +55,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def released(url: str, *, with_image: bool) -> Iterator[str]:
+def released(url: str, base: str = "", *, with_image: bool) -> Iterator[str]:
     """Make the files, and yield what was seen. What may be missing is looked for first."""
+    given = builder.base_of(base) if base else None
     pythons = installed.interpreters()
     if with_image and (missing := builder.missing()):
         raise Refused(f"programs are missing. Install them: sudo apt-get install -y {' '.join(missing)}. Or IMAGE=no")
@@ -71,13 +74,14 @@ def released(url: str, *, with_image: bool) -> Iterator[str]:
         yield f"version {__version__}, commit {commit[:12]}"
         yield _addressed(source, url)
         yield from _distributed(source, commit, pythons)
-        lock.write_bill(DIST / f"{_STEM}.cdx.json")
-        yield f"bill of materials: {_STEM}.cdx.json"
         if with_image:
-            yield from (f"image: {line}" for line in image.proved(source))
+            yield from (f"image: {line}" for line in image.proved(source, base))
             builder.save(image.TAG, DIST / f"{_STEM}.image.tar")
+            lock.write_bill(DIST / f"{_STEM}.cdx.json", given or builder.base_of(""))
         else:
-            yield "without the image, as IMAGE=no says"
+            yield "without the image and its base, as IMAGE=no says"
+            lock.write_bill(DIST / f"{_STEM}.cdx.json")
+        yield f"bill of materials: {_STEM}.cdx.json"
     yield f"checksums of {_write_checksums()} files: SHA256SUMS"
 
 

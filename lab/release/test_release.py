@@ -15,7 +15,9 @@ from packaging.specifiers import SpecifierSet
 
 from lab.bench.machine import Unusable
 from lab.bench.peers.environments import interpreter
+from lab.image import builder
 from lab.image.lock import BUILD, project
+from lab.release.__main__ import main
 from lab.release.distributions import check_contents
 from lab.release.installed import PYTHONS
 from lab.release.tree import DISTRIBUTED, ROOT, Refused, address_of, fill, pages, relative_links
@@ -131,6 +133,25 @@ def test_a_file_that_is_missing_or_too_much_ends_the_release(
 ) -> None:
     with pytest.raises(AssertionError, match=fault):
         check_contents(*packed(tmp_path, wheel, sdist), tree, "0.1.0")
+
+
+DIGEST = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize("base", ["python:3.11-slim-bookworm", f"python@sha256:{DIGEST[1:]}", f"python@{DIGEST}", " "])
+def test_a_base_without_a_digest_is_refused_before_anything_is_built(
+    base: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--base", base, "--no-image"]) == 1
+    assert f"BASE={base} has no digest" in capsys.readouterr().err
+
+
+def test_the_bill_names_a_given_base_with_its_digest() -> None:
+    base = builder.base_of(f"registry.example.com:5000/python:3.11@sha256:{DIGEST}")
+    assert (base["name"], base["hashes"]) == (
+        "registry.example.com:5000/python:3.11", [{"alg": "SHA-256", "content": DIGEST}]
+    )  # fmt: skip
+    assert "pinned by its digest" in base["description"]
 
 
 def test_the_project_says_of_itself_what_the_release_tries() -> None:
