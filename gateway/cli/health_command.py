@@ -26,7 +26,8 @@ def admin_url(host: str = "", port: int | str | None = None) -> str:
 
 
 def ask(url: str, path: str, timeout: float = _TIMEOUT) -> tuple[int, bytes]:
-    """Return status and body of ``GET path``, without any proxy. Raise :class:`NoAdminPort` where nothing answers."""
+    """Return status and body of ``GET path``, without any proxy. Raise :class:`NoAdminPort` where nothing answers, or
+    not under this host."""
     parts = urlsplit(url if "//" in url else f"http://{url}")
     try:
         # Closed here: a KeyboardInterrupt that falls into a finalizer is lost.
@@ -35,13 +36,16 @@ def ask(url: str, path: str, timeout: float = _TIMEOUT) -> tuple[int, bytes]:
         ) as connection:
             connection.request("GET", path)
             with closing(connection.getresponse()) as response:
-                return response.status, response.read()
+                status, body = response.status, response.read()
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise NoAdminPort(
             f"{url} does not answer: {reason}. Is a gateway running there? Name its admin port (server.admin_port), as "
             f"in {admin_url()}"
         ) from None
+    if status == 421:
+        raise NoAdminPort(f"{url}: {body.decode(errors='replace').strip()}. Or name its address, as in {admin_url()}")
+    return status, body
 
 
 @click.command()

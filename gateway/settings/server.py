@@ -39,7 +39,9 @@ class AdminPageSettings(Section):
 
     networks: _Networks = knob((), "Networks (CIDR) whose browsers may, besides loopback.")
     hosts: Annotated[_Hosts, checked(lambda hosts: "*" not in hosts, _REBINDING)] = knob(
-        (), "Host names under which they may ask for it, besides loopback."
+        (),
+        "Host names under which they may ask for it, besides loopback. Also those under which all else than /livez and "
+        "/readyz is asked for, besides addresses, names without a dot, and in .svc, .local, .internal, .home.arpa.",
     )
 
 

@@ -1,7 +1,7 @@
 """The admin port: health, status, metrics, refresh and reload, and the page for who runs the gateway.
 
-It checks no token, so keep it away from the public. What a browser could be misled into asks for more: see
-:class:`~gateway.web.admin_page.AdminPage`.
+It checks no token, so keep it away from the public. All but the plain probes needs a Host that no web page can have.
+What a browser could be misled into asks for more: see :class:`~gateway.web.admin_page.AdminPage`.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -24,6 +24,7 @@ from gateway.web.exchange import REST, raw_refusal
 ADMIN_CONNECTIONS: Final = 64
 _SHUTDOWN: Final = 0.1
 """Seconds that requests to the admin port have to finish at the end. A probe is answered at once."""
+_OTHER_HOST: Final = "this host is not served here; server.admin_page.hosts names the hosts that are\n"
 _SPARE: Final = 8
 """Descriptors that the admin port keeps for itself, so that probes are answered when there are no others."""
 
@@ -57,6 +58,9 @@ class AdminHandler:
         }
 
     async def __call__(self, request: HttpRequest) -> Response:
+        is_probe = request.path == "/livez" or (request.path == "/readyz" and "verbose" not in request.query)
+        if not is_probe and not self._page.serves(request.host):
+            return _text(_OTHER_HOST, 421)
         if request.path not in self.routes:
             if request.method in ("GET", "HEAD") and (file := pages.asset(request.path)) is not None:
                 return file

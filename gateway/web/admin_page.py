@@ -7,6 +7,7 @@ rebinding, the origin stops other pages (CSRF).
 """
 
 import asyncio
+import ipaddress
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,13 +27,15 @@ from gateway.telemetry.logs import RequestLine
 from gateway.telemetry.metrics import Snapshot
 from gateway.text import printable
 from gateway.web.pages import render
-from gateway.web.public import Origins
+from gateway.web.public import Origins, hostname_of
 
 _EVERY: Final = 30.0
 """Seconds from one sample to the next."""
 _HOUR: Final = 3600.0
 _WINDOWS: Final = (("5 minutes", 300.0), ("hour", _HOUR))
 _LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
+_OF_NETWORKS: Final = (".svc", ".local", ".internal", ".home.arpa")
+"""Ends of names that nobody outside of a network can make lead into it: of Kubernetes, of machines (RFC 8375)."""
 _KEYS: Final = tuple(f"mcp_gateway_issuer_keys_{what}_seconds" for what in ("age", "max_age"))
 
 
@@ -89,6 +92,18 @@ class AdminPage:
         self._details = details
         self._samples: deque[tuple[float, dict[str, Calls]]] = deque(maxlen=int(_HOUR / _EVERY) + 1)
 
+    def serves(self, host: str) -> bool:
+        """Return whether the port has answers under this host. A web page that a browser shows may have its own name
+        lead to the port (DNS rebinding): it has a full name of the public DNS, never an address."""
+        name = hostname_of(host).removesuffix(".")
+        if not name:
+            return False
+        try:
+            self._origins.check_host(name)
+        except GatewayError:
+            return "." not in name or name.endswith(_OF_NETWORKS) or _is_address(name)
+        return True
+
     def admits(self, request: HttpRequest) -> bool:
         """Return whether the page and its buttons answer a request."""
         if not self._neighbors.trusts(request.connection.remote):
@@ -141,6 +156,14 @@ class AdminPage:
             "in_trouble": any(one["problems"] for one in parts), "windows": windows, **gauges,
             "calls_line": _line([one.calls for one in rates]), "failed_line": _line([one.failed for one in rates]),
         }  # fmt: skip
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _problems(processes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -269,7 +269,7 @@ class Origins:
     def __init__(self, public_url: str | None, hosts: Iterable[str], origins: Iterable[str]) -> None:
         own = {urlsplit(public_url).hostname or ""} if public_url else set()
         self._any_host = "*" in hosts
-        self._hosts = _LOOPBACK | own | {host.lower() for host in hosts}
+        self._hosts = (_LOOPBACK | own | {host.lower() for host in hosts}) - {""}
         self._origins = {_origin(origin) for origin in origins} | ({_origin(public_url)} if public_url else set())
         self._good_hosts: set[str] = set()
 
@@ -277,7 +277,7 @@ class Origins:
         """Raise :class:`MisdirectedRequest` for a host that is not allowed."""
         if self._any_host or host in self._good_hosts:
             return
-        if not _HOST.fullmatch(host) or _hostname(host) not in self._hosts:
+        if hostname_of(host) not in self._hosts:
             raise MisdirectedRequest("This host is not served here; server.allowed_hosts names the hosts that are")
         if len(self._good_hosts) < 100:  # ports vary, and a stranger chooses them
             self._good_hosts.add(host)
@@ -293,12 +293,15 @@ class Origins:
             if own == host.lower():
                 return False
             # Loopback has three names: whichever of them has our port is this gateway.
-            if _port(own) == _port(host) and {_hostname(own), _hostname(host)} <= _LOOPBACK:
+            if _port(own) == _port(host) and {hostname_of(own), hostname_of(host)} <= _LOOPBACK:
                 return True
         raise Forbidden("This origin may not call; server.allowed_origins names those that may")
 
 
-def _hostname(host: str) -> str:
+def hostname_of(host: str) -> str:
+    """Return the name or address in a Host header, in lower case; "" where it has not the form of one."""
+    if not _HOST.fullmatch(host):
+        return ""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

@@ -77,6 +77,8 @@ async def test_healthcheck_tells_a_live_gateway_from_a_dead_one_and_asks_no_prox
         named = {"GATEWAY__SERVER__ADMIN_PORT": port, "GATEWAY__SERVER__ADMIN_HOST": "0.0.0.0"}
         for option in ((), ("--ready",), ("--url", f"http://127.0.0.1:{port}")):
             assert (await run("healthcheck", *option, HTTP_PROXY="http://127.0.0.1:9", **named)).code == 0
+        misnamed = await run("status", f"http://127.1:{port}")  # which is no address in a Host header
+        assert (misnamed.code, "server.admin_page.hosts" in misnamed.err) == (1, True)
     assert (await run("healthcheck", **named)).code == 1
 
 

@@ -72,10 +72,41 @@ async def asked(session: ClientSession, server: Server, verb: str, path: str, **
 
 async def test_elsewhere_the_root_lists_the_paths(session: ClientSession, start: Start) -> None:
     server = await start()
-    answer = await asked(session, server, "GET", "/", Host="evil.example.com")
+    answer = await asked(session, server, "GET", "/", Host="gateway.internal")
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
     assert "POST /reload" in answer.body.decode()
     assert b"html" not in answer.body
+
+
+@each(
+    ("host", "is_served"),
+    {
+        **dict.fromkeys(
+            ("127.0.0.1:9090", "[::1]:9090", "LOCALHOST", "10.1.2.3:9090", "[fd00::7]", "gateway:9090"), True
+        ),
+        **dict.fromkeys(("gw.crm.svc", "gw.crm.svc.:9090", "gw.crm.svc.cluster.local", "GW.Corp.Internal"), True),
+        **dict.fromkeys(("nas.home.arpa", "gw.example.com:9090", "gw.example.com."), True),
+        **dict.fromkeys(("evil.example.com:9090", "127.0.0.1.evil.example.com", "gw.example.com.evil.org"), False),
+        **dict.fromkeys(
+            ("svc.evil.org", "evil.org/.svc", "evil.org:9090.svc", "evil.org@gw", "", ".", "evil.org."), False
+        ),
+    }.items(),
+)
+async def test_what_the_admin_port_tells_is_for_hosts_that_no_web_page_can_have(
+    session: ClientSession, start: Start, host: str, is_served: bool
+) -> None:
+    server = await start("server.admin_page.hosts=[gw.example.com]")
+    told = [
+        await asked(session, server, verb, path, Host=host)
+        for verb, path in (
+            ("GET", "/status"), ("HEAD", "/metrics"), ("GET", "/metrics"), ("GET", "/readyz?a=1&verbose"), ("GET", "/"),
+            ("POST", "/refresh"), ("GET", "/nowhere"),
+        )
+    ]  # fmt: skip
+    assert all((answer.status != 421) == is_served for answer in told)
+    assert is_served or b"server.admin_page.hosts" in told[0].body
+    for path in ("/livez", "/readyz", "/readyz?a=verbose"):  # a kubelet may have any name for it
+        assert (await asked(session, server, "GET", path, Host=host)).status == 200
 
 
 @each("headers", FOREIGN, ids=["host", "origin", "opaque origin"])
@@ -85,7 +116,7 @@ async def test_no_button_works_for_another_page(
 ) -> None:
     server = await start()
     refused = await asked(session, server, "POST", path, **{"Origin": "http://evil.example.com", **headers})
-    assert refused.status == 403
+    assert refused.status == (421 if "Host" in headers else 403)
 
 
 async def test_the_buttons_work_for_the_page_itself(session: ClientSession, start: Start) -> None:
