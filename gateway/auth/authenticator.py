@@ -10,18 +10,21 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import structlog
 from cachetools import FIFOCache, TTLCache
 
+from gateway.auth.asking import IssuerTurns
 from gateway.auth.claims import LEEWAY
 from gateway.auth.compact import MAX_BYTES, InvalidProof, InvalidToken, Undecidable
 from gateway.auth.dpop import ProofChecker
 from gateway.auth.verifier import VerifiedToken, Verifier
-from gateway.concurrency.single_flight import SingleFlight
+from gateway.concurrency.single_flight import SingleFlight, outcome_of
 from gateway.errors import AuthUnavailable, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
+from gateway.networks import network_of
 from gateway.telemetry.record import RECORD
 from gateway.telemetry.sampling import Sampler
 
@@ -55,12 +58,14 @@ class PresentedToken(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Authenticator:
-    """Find out who sends a request. ``clock`` is monotonic, ``wall`` is wall-clock seconds, by which tokens end."""
+    """Find out who sends a request. ``turns_of`` returns the turns that the verification of a token waits for, if any.
+    ``clock`` is monotonic, ``wall`` is wall-clock seconds, by which tokens end."""
 
     verifier: Verifier
     _: KW_ONLY
     dpop: Literal["off", "accept", "require"] = "off"
     proofs: ProofChecker | None = None
+    turns_of: Callable[[str], IssuerTurns | None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
 
@@ -130,7 +135,7 @@ class Authenticator:
         if failed is not None:
             raise self._unauthorized(failed)
         try:
-            return await self._verifications.join(digest, lambda: self._verify(digest, raw))
+            return await self._join(digest, raw, address)
         except InvalidToken as error:
             self._log_refusal("token refused", str(error), address)
             raise self._unauthorized(error) from None
@@ -142,6 +147,17 @@ class Authenticator:
             # A fault of ours must not look like a bad token: a client would throw a good one away.
             log.exception("token verification failed unexpectedly")
             raise AuthUnavailable(_UNDECIDED, retry_after=_RETRY_AFTER) from None
+
+    async def _join(self, digest: bytes, raw: str, address: str) -> VerifiedToken:
+        """Return the outcome of the one verification of a token, which all share that show it meanwhile. It begins in
+        the turn of the first of their networks, and who gives up before waits for no turn."""
+        flights, verify = self._verifications, partial(self._verify, digest, raw)
+        turns = None if digest in flights else self.turns_of(raw)
+        if turns is None:
+            return await flights.join(digest, verify)
+        begin = partial(flights.start, digest, verify)
+        # A successor asks the same issuer, by other rules.
+        return await outcome_of(await turns.take(network_of(address), (self, digest), begin))
 
     async def _verify(self, digest: bytes, raw: str) -> VerifiedToken:
         try:

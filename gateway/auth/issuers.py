@@ -3,9 +3,8 @@
 import re
 import time
 from base64 import b64encode
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import quote_plus, urlencode
@@ -14,6 +13,7 @@ from gateway import jsonrpc
 from gateway.auth import compact
 from gateway.auth.addresses import reach_of_issuer
 from gateway.auth.api_keys import KeyRing, is_key
+from gateway.auth.asking import IssuerTurns
 from gateway.auth.claims import IssuerPolicy, check_fixed_claims, principal_of
 from gateway.auth.compact import InvalidToken, Undecidable
 from gateway.auth.jwks import HEADERS, TIMEOUT, FetchFailed, IssuerKeys
@@ -29,15 +29,8 @@ from gateway.telemetry.record import INTROSPECTION, RECORD
 MAX_BYTES: Final = 64 * 1024
 """The longest answer to a form that is read."""
 _FORM_HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", **HEADERS}
-# Verify opaque tokens by asking their issuer (RFC 7662). Anybody can invent some, so the requests are bounded: beyond
-# the bounds the answer is 503 with Retry-After, never that the token is bad.
-MAX_UNDER_WAY: Final = 16
-"""Requests to one issuer at the same time."""
-MAX_PER_SECOND: Final = 50
-"""Requests to one issuer within a second."""
 GOOGLE: Final = "https://oauth2.googleapis.com/tokeninfo"
 _RETRY_AFTER: Final = 5
-_RETRY_WHEN_BUSY: Final = 1
 _ACCESS_TYPES: Final = ("bearer", "dpop", "access_token")
 _OTHER_USE: Final = re.compile(r"refresh|^id(?:[_-]?token)?$|authorization_code", re.IGNORECASE)
 
@@ -75,23 +68,22 @@ def _basic_authorization(client: ClientSecret) -> dict[str, str]:
 
 @dataclass(eq=False)
 class IntrospectionVerifier:
-    """Verify tokens of one issuer; ``keys`` has its metadata. ``clock`` is wall-clock seconds."""
+    """Verify opaque tokens by asking their one issuer (RFC 7662), in ``turns``; ``keys`` has its metadata. ``clock`` is
+    wall-clock seconds."""
 
     policy: IssuerPolicy
     keys: IssuerKeys
     clock: Callable[[], float] = time.time
-    monotonic: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self._under_way = 0
-        self._request_times: deque[float] = deque(maxlen=MAX_PER_SECOND)
+        self.turns: IssuerTurns = self.keys.turns
         self._is_google = self.policy.preset.name == "google"
         self._client = OAuthClient(self.keys.outbound, self.policy.issuer.introspection, self.endpoint, TIMEOUT)
 
     async def verify_token(self, raw: str) -> VerifiedToken:
-        """Return what the issuer says of a token. Raises :class:`InvalidToken`, :class:`Undecidable`."""
-        with self._within_limits():
-            claims = await self._introspect(raw)
+        """Return what the issuer says of a token, whose turn it is. Raises :class:`InvalidToken`,
+        :class:`Undecidable`."""
+        claims = await self._introspect(raw)
         if not self._is_google:
             _check_token_use(claims)
         check_fixed_claims(self.policy, claims)
@@ -115,21 +107,6 @@ class IntrospectionVerifier:
     def is_issuer_of(self, raw: str) -> bool:
         """Return whether a JWT names this issuer. Raises :class:`InvalidToken`."""
         return bool(compact.parse_compact(raw).claims.get("iss") == self.policy.issuer.issuer)
-
-    @contextmanager
-    def _within_limits(self) -> Iterator[None]:
-        """Count a request while it is under way, and for a second. Raises :class:`Undecidable` beyond the bounds."""
-        now = self.monotonic()
-        within_a_second = len(self._request_times) == MAX_PER_SECOND and now - self._request_times[0] < 1
-        if self._under_way == MAX_UNDER_WAY or within_a_second:
-            reason = f"{self.policy.issuer.issuer}: too many introspection requests at once"
-            raise Undecidable(reason, _RETRY_WHEN_BUSY)
-        self._request_times.append(now)
-        self._under_way += 1
-        try:
-            yield
-        finally:
-            self._under_way -= 1
 
     async def _introspect(self, raw: str) -> dict[str, Any]:
         # Google's tokeninfo is older than RFC 7662: other names, no active, and status 400 for a bad token.
@@ -185,8 +162,18 @@ class TokenVerifier:
     introspection: IntrospectionVerifier | None
 
     async def verify_token(self, raw: str) -> VerifiedToken:
-        if is_key(raw):
-            return self.api_keys.verify_key(raw)
+        return self.api_keys.verify_key(raw) if is_key(raw) else await self._verifier_of(raw).verify_token(raw)
+
+    def turns_of(self, raw: str) -> IssuerTurns | None:
+        """Return the turns in which the issuer of a token is asked about it, None where nobody is asked."""
+        if self.introspection is None or is_key(raw):
+            return None
+        with suppress(InvalidToken):
+            if self._verifier_of(raw) is self.introspection:
+                return self.introspection.turns
+        return None
+
+    def _verifier_of(self, raw: str) -> Verifier:
         verifier: Verifier | None = self.introspection
         if not compact.has_jwt_form(raw):
             if len(raw) > compact.MAX_BYTES:
@@ -195,7 +182,7 @@ class TokenVerifier:
             verifier = self.signature
         if verifier is None:
             raise InvalidToken("not the kind of token that is accepted here")
-        return await verifier.verify_token(raw)
+        return verifier
 
 
 class Issuers:

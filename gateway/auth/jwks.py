@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from gateway import jsonrpc
+from gateway.auth.asking import IssuerTurns
 from gateway.auth.compact import InvalidToken, Undecidable
 from gateway.auth.keys import Key, KeySet, parse_key_set
 from gateway.auth.metadata import IssuerMetadata, metadata_urls, parse_issuer_metadata
@@ -64,6 +65,7 @@ class IssuerKeys:
         self._fetched_at = 0.0
         self._refresh_at = 0.0
         self._failures = 0
+        self.turns = IssuerTurns(issuer.issuer)
         self.failure = "its keys have not been fetched yet"  # why the last attempt failed; empty after a good one
         self._unknown_kid_asked_at: float | None = None
         self._flights = SingleFlight[str, None]()

@@ -20,12 +20,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from typing import Final
 
 from msgspec import Struct
 
+from gateway.concurrency.lines import WaitingLines, Waiter
 from gateway.http_client.response import NoConnection, OutboundError
 
 MOST_WAITING: Final = 1_000
@@ -59,72 +59,6 @@ class Slot(Struct, eq=False):
     """True for one of the slots that are kept for listings."""
 
 
-class _Waiter(Struct, eq=False):
-    caller: Hashable
-    tool: Hashable
-    turn: asyncio.Future[Slot]
-
-
-class _Lines:
-    """Hold those that wait: a line for each caller and tool. Callers stand in the order of their turns, and so do the
-    tools of each caller. ``lengths`` and ``tools`` say how many wait of each caller, and for each tool."""
-
-    def __init__(self) -> None:
-        self.lengths: Counter[Hashable] = Counter()
-        self.tools: Counter[Hashable] = Counter()
-        self.callers: dict[Hashable, dict[Hashable, deque[_Waiter]]] = {}
-        self.total = 0
-
-    def add(self, waiter: _Waiter) -> None:
-        """Add a waiter at the end of its line."""
-        self.callers.setdefault(waiter.caller, {}).setdefault(waiter.tool, deque()).append(waiter)
-        self._count(waiter, 1)
-
-    def pop_next(
-        self, has_room: Callable[[Hashable], bool], may_go: Callable[[Hashable, Hashable], bool]
-    ) -> _Waiter | None:
-        """Remove and return the first waiter whose tool ``has_room`` and that ``may_go``. Its caller and tool are then
-        the last in the order."""
-        # Each tool is looked at once: thousands may wait for one that hangs.
-        open_tools = {tool for tool in self.tools if has_room(tool)}
-        if not open_tools:
-            return None
-        for caller, tools in self.callers.items():
-            for tool, line in tools.items():
-                if tool in open_tools and may_go(caller, tool):
-                    self.callers[caller] = self.callers.pop(caller)
-                    tools[tool] = tools.pop(tool)
-                    waiter = line[0]
-                    self.discard(waiter)
-                    return waiter
-        return None
-
-    def last_of_longest(self) -> _Waiter:
-        """Return the last waiter in the longest line of the caller with the most waiters."""
-        caller = max(self.lengths, key=self.lengths.__getitem__)
-        return max(self.callers[caller].values(), key=len)[-1]
-
-    def discard(self, waiter: _Waiter) -> None:
-        """Remove a waiter, if it is still there."""
-        tools = self.callers.get(waiter.caller, {})
-        line = tools.get(waiter.tool)
-        if line is None or waiter not in line:
-            return
-        line.remove(waiter)
-        if not line:
-            del tools[waiter.tool]
-        if not tools:
-            del self.callers[waiter.caller]
-        self._count(waiter, -1)
-
-    def _count(self, waiter: _Waiter, change: int) -> None:
-        self.total += change
-        for counter, key in ((self.lengths, waiter.caller), (self.tools, waiter.tool)):
-            counter[key] += change
-            if not counter[key]:
-                del counter[key]
-
-
 class FairQueue:
     """Share the ``connections`` slots of one service. ``clock`` is monotonic seconds."""
 
@@ -145,7 +79,7 @@ class FairQueue:
         self._listing: set[Hashable] = set()
         self._answered_at: dict[Hashable, float] = {}
         self._last_answer = -math.inf
-        self._lines = _Lines()
+        self._lines = WaitingLines[Waiter]()
 
     def __repr__(self) -> str:
         calls, listings = self.size - self._free_slots, len(self._listing)
@@ -181,13 +115,14 @@ class FairQueue:
         if self._lines.total >= self._most_waiting:
             self._make_room(caller)
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(caller, tool, loop.create_future())
+        waiter = Waiter(caller, tool, loop.create_future())
         self._lines.add(waiter)
         if tool is LISTING:
             loop.call_later(_LIVELY_OVER, self._serve)
         timer = loop.call_later(patience, self._refuse, waiter, NoTurn(f"no turn within {patience:g} s"))
         try:
-            return await waiter.turn
+            given: Slot = await waiter.turn
+            return given
         except asyncio.CancelledError:
             self._lines.discard(waiter)
             if waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
@@ -287,12 +222,12 @@ class FairQueue:
     def _make_room(self, caller: Hashable) -> None:
         """Refuse one that waits. Raise :class:`QueueFull` instead where no other caller has more waiters than this
         one."""
-        lengths = self._lines.lengths
-        if max(lengths.values()) <= lengths[caller] + 1:
+        last = self._lines.surplus(caller)
+        if last is None:
             raise QueueFull("too many calls wait")
-        self._refuse(self._lines.last_of_longest(), QueueFull("too many calls wait"))
+        self._refuse(last, QueueFull("too many calls wait"))
 
-    def _refuse(self, waiter: _Waiter, why: OutboundError) -> None:
+    def _refuse(self, waiter: Waiter, why: OutboundError) -> None:
         self._lines.discard(waiter)
         if not waiter.turn.done():
             waiter.turn.set_exception(why)

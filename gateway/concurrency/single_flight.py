@@ -29,12 +29,16 @@ class SingleFlight(Generic[Key, Value]):
 
     async def join(self, key: Key, work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
         """Return the result of the task under way for the key, or else of ``work``. Raises what that raises."""
-        task = self.start(key, work)
-        await asyncio.wait([task])  # unlike an await of the task itself, this does not cancel it with the caller
-        return task.result()
+        return await outcome_of(self.start(key, work))
 
     def _end(self, key: Key, task: asyncio.Task[Value]) -> None:
         if self._tasks.get(key) is task:  # another task may have been started since
             del self._tasks[key]
         if not task.cancelled():
             task.exception()  # mark it as retrieved: asyncio logs others, if all callers were cancelled
+
+
+async def outcome_of(task: asyncio.Task[Value]) -> Value:
+    """Return the result of a task, or raise what it raises. A caller's cancellation does not end it."""
+    await asyncio.wait([task])  # unlike an await of the task itself
+    return task.result()

@@ -9,8 +9,7 @@ from gateway.auth.api_keys import KeyRing
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.claims import IssuerPolicy, issuer_policy
 from gateway.auth.dpop import ProofChecker
-from gateway.auth.issuers import Issuers
-from gateway.auth.verifier import Verifier
+from gateway.auth.issuers import Issuers, TokenVerifier
 from gateway.backend.admission import BackendGate
 from gateway.backend.params import ParamStructures
 from gateway.backend.unfinished import UnfinishedMessages
@@ -78,13 +77,14 @@ class ServiceAuth:
         self.policies: tuple[IssuerPolicy, ...] = _policies(settings, self.issuers)
         known = before.api_keys if before else KeyRing()
         self.api_keys: KeyRing = known.successor(files.keys, auth.scopes.implies)
-        self.verifier: Verifier = self.issuers.verifier(self.policies, self.api_keys)
+        self.verifier: TokenVerifier = self.issuers.verifier(self.policies, self.api_keys)
         self.authenticator: Authenticator | None = None
         if alike is not None and (alike.policies, alike.api_keys) == (self.policies, self.api_keys):
             self.authenticator = alike.authenticator
         elif auth.traits.has_keys:
             proofs = None if auth.dpop == "off" else ProofChecker(settings.server.origin, store)
-            self.authenticator = Authenticator(self.verifier, dpop=auth.dpop, proofs=proofs)
+            turns_of = self.verifier.turns_of
+            self.authenticator = Authenticator(self.verifier, dpop=auth.dpop, proofs=proofs, turns_of=turns_of)
 
 
 def _policies(settings: ResourceSettings, issuers: Issuers) -> tuple[IssuerPolicy, ...]:

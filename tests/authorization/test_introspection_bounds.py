@@ -6,19 +6,11 @@ import asyncio
 import time
 from typing import Any
 
-import pytest
-
-from gateway.auth.claims import issuer_policy
-from gateway.auth.compact import InvalidToken, Undecidable
-from gateway.auth.issuers import MAX_PER_SECOND, MAX_UNDER_WAY, IntrospectionVerifier
-from gateway.auth.jwks import IssuerKeys
-from gateway.http_client.session import Outbound
-from gateway.settings import Issuer
+from gateway.auth.asking import MAX_UNDER_WAY
 from tests.authorization.issuer import ForgedIssuer
-from tests.authorization.rows import accepts, cannot_tell
+from tests.authorization.rows import accepts
 from tests.authorization.stand import RESOURCE
 from tests.authorization.test_review import asking
-from tests.manual_clock import ManualClock
 from tests.waiting import until
 
 
@@ -33,20 +25,23 @@ def sound(**members: Any) -> dict[str, Any]:
     } | members
 
 
-async def test_sixteen_tokens_are_asked_about_at_once_and_others_may_come_again() -> None:
+async def test_sixteen_tokens_are_asked_about_at_once_and_the_next_waits_for_its_turn() -> None:
     async with asking() as it:
-        it.issuer.introspections |= {"known": sound(), "late": sound(sub="bob")}
+        it.issuer.introspections |= {"known": sound(), "late": sound(sub="bob"), "gone": sound(sub="eve")}
         await accepts(it, "known")
         it.issuer.disturb("introspection", "hold")
         asked = it.issuer.count("introspection")
         waiting = [asyncio.create_task(it.client(f"junk-{n}").list("rest")) for n in range(MAX_UNDER_WAY)]
         await it.issuer.held("introspection", MAX_UNDER_WAY)
-        await cannot_tell(it, "late")
+        late, gone = (asyncio.create_task(it.client(token).list("rest")) for token in ("late", "gone"))
         await accepts(it, "known")  # within its cache time nobody is asked about it
+        gone.cancel()
         assert it.issuer.count("introspection") - asked == MAX_UNDER_WAY == 16
         it.issuer.restore()
         assert {answer.status for answer in await asyncio.gather(*waiting)} == {401}
+        assert (await late).status == 200
         await accepts(it, "late")
+        assert it.issuer.count("introspection") - asked <= MAX_UNDER_WAY + 2
 
 
 async def test_who_gives_up_waiting_for_the_issuer_frees_no_place_before_it_has_answered() -> None:
@@ -58,39 +53,27 @@ async def test_who_gives_up_waiting_for_the_issuer_frees_no_place_before_it_has_
         for task in waiting:
             task.cancel()
         await asyncio.wait(waiting)
-        await cannot_tell(it, "late")
+        refused = await it.client("late").list("rest")  # once it has waited for two seconds
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        assert "WWW-Authenticate" not in refused.headers
         it.issuer.restore()
         await until(lambda: it.client("late").list("rest"), lambda answer: answer.status == 200)
 
 
-async def test_fifty_tokens_are_asked_about_in_any_second() -> None:
-    clock = ManualClock()
-    async with ForgedIssuer(RESOURCE) as issuer:
-        settings, outbound = Issuer(issuer=issuer.issuer, introspection={"client_id": "gw"}), Outbound()
-        policy = issuer_policy(settings, RESOURCE, extra_audiences=False, implies={})
-        verifier = IntrospectionVerifier(policy, IssuerKeys(settings, outbound), monotonic=clock)
-
-        async def asks(count: int) -> None:
-            before = issuer.count("introspection")
-            for number in range(count):
-                with pytest.raises(InvalidToken):
-                    await verifier.verify_token(f"junk-{number}")
-            for _ in range(3):
-                with pytest.raises(Undecidable, match="too many") as caught:
-                    await verifier.verify_token("late")
-                assert caught.value.retry_after == 1
-            assert issuer.count("introspection") - before == count
-
-        for start in range(MAX_PER_SECOND):  # spread over half a second
-            clock.now = 1000 + start / 100
-            with pytest.raises(InvalidToken):
-                await verifier.verify_token(f"first-{start}")
-        assert MAX_PER_SECOND == 50
-        await asks(0)
-        clock.now = 1001  # one of them is a second ago
-        await asks(1)
-        clock.now = 1001.2
-        await asks(20)
-        clock.now = 1010
-        await asks(50)
-        await outbound.close()
+async def test_tokens_of_another_issuer_and_keys_of_the_next_rules_wait_for_no_question() -> None:
+    """A reload changes the rules while a token waits: its turn comes nevertheless, and nobody waits for it."""
+    async with ForgedIssuer(RESOURCE) as signing, asking(members=f"}}, {{issuer: '{signing.issuer}'") as it:
+        it.issuer.introspections["late"] = sound()
+        it.issuer.disturb("introspection", "hold")
+        waiting = [asyncio.create_task(it.client(f"junk-{n}").list("rest")) for n in range(MAX_UNDER_WAY)]
+        await it.issuer.held("introspection", MAX_UNDER_WAY)
+        await accepts(it, signing.sign())
+        late = asyncio.create_task(it.client("late").list("rest"))
+        await accepts(it, signing.sign(sub="bob"))  # so the other one waits by now
+        old = it.gateway.settings
+        rules = old.auth.model_copy(update={"scopes": old.auth.scopes.model_copy(update={"implies": {"a": ("b",)}})})
+        await it.gateway.reload(old.model_copy(update={"auth": rules}))
+        it.issuer.restore()
+        assert {answer.status for answer in await asyncio.gather(*waiting)} == {401}
+        assert (await late).status == 200
+        await accepts(it, "late")

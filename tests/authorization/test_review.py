@@ -14,9 +14,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.auth.addresses import check_address
+from gateway.auth.asking import MAX_UNDER_WAY
 from gateway.auth.authenticator import Authenticator, PresentedToken
 from gateway.auth.compact import InvalidToken
-from gateway.auth.issuers import MAX_UNDER_WAY
 from gateway.auth.verifier import VerifiedToken
 from gateway.config.source import ConfigError
 from gateway.store.memory import MemoryStore
