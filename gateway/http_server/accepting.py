@@ -1,13 +1,12 @@
 """Listen on a port, accept its connections and end them, under asyncio and uvloop alike.
 
 uvloop's own server accepts one connection in a turn of the event loop, and closes them silently without descriptors.
-Here up to :data:`_AT_ONCE` are accepted in a turn; without descriptors they wait in the kernel, and the log says so.
+Here up to :data:`AT_ONCE` are accepted in a turn; without descriptors they wait in the kernel, and the log says so.
 """
 
 import asyncio
 import errno
 import os
-import select
 import socket
 import ssl
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from typing import Any, Final
 import structlog
 
 from gateway.errors import Overloaded
-from gateway.http_server.connection import Connection
+from gateway.http_server.connection import Connection, has_waiting
 from gateway.http_server.connection_limit import ConnectionLimit, Place
 from gateway.http_server.handler import Handler, Serving
 from gateway.http_server.held_bytes import HeldBytes
@@ -27,13 +26,14 @@ from gateway.http_server.tls import TlsTransport
 
 _BACKLOG: Final = 4096
 """Connections that may wait to be accepted; net.core.somaxconn may allow fewer. Beyond it, a client waits a second."""
-_AT_ONCE: Final = 128
+AT_ONCE: Final = 128
 _PAUSE: Final = 1.0  # seconds
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _REMEDY: Final = "raise the limit of open files (ulimit -n), or lower server.max_connections"
 _UNSENT: Final = 128 * 1024
 """Bytes that the kernel may hold for a client beyond those on their way. Its default is megabytes, uncounted."""
 _MAX_REQUEST: Final = 64 * 1024
+_MAX_PEEKED: Final = 4096  # bytes, more than the head of a probe or a scrape has
 _CANCEL_TIMEOUT: Final = 1.0  # seconds for requests to end once they are cancelled
 
 log = structlog.get_logger()
@@ -94,16 +94,26 @@ def _bound(family: int, address: Any, shares: bool = False) -> socket.socket:
     return bound
 
 
+def wait_for_bytes(sockets: Sequence[socket.socket]) -> None:
+    """Have the kernel keep connections for a second, unless their clients send something (Linux). So clients that send
+    nothing do not take the places of those who do, however often they come again."""
+    if hasattr(socket, "TCP_DEFER_ACCEPT"):
+        for bound in sockets:
+            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Limit what the clients of a port may cost. Time-outs are seconds; after :meth:`Port.close`, running requests have
-    ``shutdown_timeout``. ``spare`` descriptors are the port's own."""
+    ``shutdown_timeout``. ``spare`` descriptors are the port's own; ``at_once`` connections are accepted in a turn of
+    the loop."""
 
     shutdown_timeout: float
     write_timeout: float
     limit: ConnectionLimit
     held: HeldBytes
     spare: int = 0
+    at_once: int = AT_ONCE
 
 
 class Port:
@@ -202,8 +212,8 @@ class Port:
             )
 
     def _accept_waiting(self, listening: socket.socket) -> None:
-        """Accept the waiting connections, at most :data:`_AT_ONCE`, so that requests get their turn in between."""
-        for _ in range(_AT_ONCE):
+        """Accept waiting connections, at most :attr:`Bounds.at_once`, so that requests get their turn in between."""
+        for _ in range(self._bounds.at_once):
             try:
                 accepted, address = self._accept(listening)
             except (BlockingIOError, InterruptedError):
@@ -213,7 +223,7 @@ class Port:
                 return
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    if _has_waiting(listening):
+                    if has_waiting(listening):
                         self._pause(error)
                     return
                 continue  # accept(2): it also reports errors of the one connection
@@ -223,7 +233,7 @@ class Port:
         try:
             return listening.accept()
         except OSError as error:
-            if error.errno not in _EXHAUSTED or not self._spare or not _has_waiting(listening):
+            if error.errno not in _EXHAUSTED or not self._spare or not has_waiting(listening):
                 raise
         os.close(self._spare.pop())
         return listening.accept()
@@ -231,7 +241,7 @@ class Port:
     def _admit(self, accepted: socket.socket, address: Any) -> None:
         accepted.setblocking(False)
         try:
-            place = self._bounds.limit.enter(address[0])
+            place = self._bounds.limit.enter(address[0], partial(_first_head, accepted))
         except Overloaded as error:
             _refuse(accepted, b"" if self.serving.tls else self.serving.handler.raw_refusal(error))
             return
@@ -264,13 +274,13 @@ class Port:
             self._filling = self._loop.call_later(_PAUSE, self._fill_spare)
 
 
-def _has_waiting(listening: socket.socket) -> bool:
-    """Return whether a connection waits. Without free descriptors ``accept`` fails even if none does."""
-    if not hasattr(select, "poll"):  # Windows
-        return True
-    poll = select.poll()
-    poll.register(listening, select.POLLIN)
-    return bool(poll.poll(0))
+def _first_head(accepted: socket.socket) -> bytes:
+    """Return what has come of a first request, b"" unless its head is whole. It stays there to be read."""
+    try:
+        sent = accepted.recv(_MAX_PEEKED, socket.MSG_PEEK)
+    except OSError:
+        return b""
+    return sent if b"\r\n\r\n" in sent else b""
 
 
 def _refuse(accepted: socket.socket, response: bytes) -> None:

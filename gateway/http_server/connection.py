@@ -1,8 +1,9 @@
 """Serve one connection of a client: read its requests, send the responses one after the other, and end it."""
 
 import asyncio
+import select
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from gateway.concurrency.turns import Deadline
 from gateway.errors import GatewayError, MalformedHttp, RequestTimeout
@@ -17,18 +18,23 @@ HEAD_TIMEOUT: Final = 10.0
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _LINGERING: Final = 10.0
 """Seconds to read unneeded bytes: closing with unread bytes is a reset, and the client may lose the response."""
+_YOUNG: Final = 1.0  # seconds that a part of a request has for the rest, where idle connections make room for any other
 _MAX_DROPPED: Final = 16 * 1024 * 1024  # bytes that are read in that time at most
 _FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
+
+
+class _HasFileno(Protocol):
+    def fileno(self) -> int: ...
 
 
 class Connection(asyncio.BufferedProtocol):
     """Serve one connection, the ``ClientConnection`` of its requests. ``task`` runs the current request's handler."""
 
     __slots__ = (
-        "_behind", "_deadline", "_dropped", "_ended", "_has_eof", "_is_last", "_is_paused", "_loop", "_on_lost",
-        "_reader", "_request", "_serving", "_stopped_reading", "_unread", "counted", "held", "is_draining", "owner",
-        "remote", "task", "transport",
+        "_behind", "_deadline", "_dropped", "_ended", "_half_since", "_has_eof", "_is_last", "_is_paused", "_loop",
+        "_on_lost", "_reader", "_request", "_serving", "_stopped_reading", "_unread", "counted", "held", "is_draining",
+        "owner", "remote", "task", "transport",
     )  # fmt: skip
 
     def __init__(self, serving: Serving, on_lost: Callable[[], None]) -> None:
@@ -44,6 +50,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader: RequestReader | None = None
         self._request: HttpRequest | None = None
         self._behind = b""  # bytes after the running request, or that wait for their turn; not parsed yet
+        self._half_since = 0.0  # when the first part came of a request that is not whole
         self._dropped = 0  # bytes that were read without need
         self._is_last = False  # no request begins after the running one
         self._is_paused = False
@@ -141,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         reader = self._reader
         if reader is None:
             reader = self._reader = RequestReader(self, self._begin, self._next)
-        was_in_head = reader.half
+        was_in_head, was_in_body = reader.half, reader.request is not None
         try:
             behind = reader.feed(data)
         except MalformedHttp as fault:
@@ -149,6 +156,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         if reader.half and not was_in_head:
             self._deadline.expire_in(HEAD_TIMEOUT)
+        if (reader.half or reader.request is not None) and not was_in_head and not was_in_body:
+            self._half_since = self._loop.time()
         if behind and not self._stopped_reading:
             self._behind = behind
             if self._request is None:
@@ -322,6 +331,18 @@ class Connection(asyncio.BufferedProtocol):
         """Return whether the gateway only waits for the client: for a request, or the rest of one."""
         return self.task is None or (self._request is not None and not self._request.is_whole)
 
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no whole request is under way, no part of one is younger than a second, and no bytes wait."""
+        if not self.is_waiting:
+            return False
+        if self._stopped_reading or self.transport.is_closing():
+            return self.task is None
+        if self.task is not None or (self._reader is not None and self._reader.half):
+            return self._loop.time() - self._half_since >= _YOUNG
+        was_answered = self._request is not None  # before its body had come
+        return was_answered or not (self._behind or has_waiting(self.transport.get_extra_info("socket")))
+
     def _after_eof(self) -> None:
         request = self._request
         if request is None or request.is_stream or not request.is_whole:
@@ -338,3 +359,12 @@ class Connection(asyncio.BufferedProtocol):
         elif not request.response_begun:
             request.send_interim()
             self._loop.call_later(wait, self._probe, request, 2 * wait)
+
+
+def has_waiting(socket: _HasFileno) -> bool:
+    """Return whether bytes wait to be read from a socket, or a connection waits to be accepted from it."""
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select((socket,), (), (), 0)[0])
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,6 +1,6 @@
 """Limit the open connections of a port, and how many of them one address may have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -22,22 +22,27 @@ SHARE: Final = 4
 SHARE_FROM_HALF: Final = 16
 """One address may have one connection in four; once half of all are open, one in sixteen (decision 30)."""
 log = structlog.get_logger()
-_LOOKED_AT: Final = 16  # networks, and connections of each, that are searched for an idle one
-_REMEDY: Final = "raise the knob, or look who holds them"
-_SHARE_REMEDY: Final = "if this is a reverse proxy, name it in server.trusted_proxies"
 
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Hold the place of one connection, once there is one; ``network`` is "" for a trusted proxy's."""
+    """Hold the place of one connection, once there is one; ``network`` is "" for a trusted proxy's. ``is_beyond`` says
+    that there was no room for it."""
 
     network: str
+    is_beyond: bool = False
     connection: Connection | None = None
 
 
 class ConnectionLimit:
     """Count connections: at most ``most``, and of one network a share of that, unless it ``trusts`` the address as a
     proxy's. At the maximum, an idle connection of the largest network makes room for another network."""
+
+    looked_at = 16
+    """Networks, and connections of each, that are searched for an idle one."""
+    knob = "server.max_connections"
+    remedy = "raise the knob, or look who holds them"
+    share_remedy = "if this is a reverse proxy, name it in server.trusted_proxies"
 
     def __init__(self, most: int, trusts: Callable[[str], bool]) -> None:
         self.most = most
@@ -46,30 +51,48 @@ class ConnectionLimit:
         self._places: dict[str, dict[Place, None]] = {}
         self._by_count: dict[int, dict[str, None]] = {}
         """The networks by how many connections they have: so the largest are found without looking at all."""
-        self._log = RefusalLog("connections", "server.max_connections")
+        self._log = RefusalLog("connections", self.knob)
 
     @property
     def share(self) -> int:
         """Return how many connections one network may have now."""
         return max(1, self.most // (SHARE if self.open < self.most // 2 else SHARE_FROM_HALF))
 
-    def enter(self, address: str) -> Place:
-        """Count a connection, and return its place for :meth:`leave`. Raise :class:`Overloaded` beyond the limit."""
+    def enter(self, address: str, first_head: Callable[[], bytes] = bytes) -> Place:
+        """Count a connection, and return its place for :meth:`leave`. Raise :class:`Overloaded` beyond the limit.
+        ``first_head`` returns the head of its first request, b"" where not all of it has come."""
         place = Place("" if self._trusts(address) else network_of(address))
         held = len(self._places.get(place.network, ()))
         if place.network and held >= self.share:
+            if not self._makes_room(place.network) and not self._goes_beyond(place, first_head):
+                self.refused += 1
+                self._log.count(place.network, self.share, self.share_remedy)
+                raise Overloaded("Too many connections from this address", retry_after=1)
+        elif self.open >= self.most and not self._makes_room_for(held) and not self._goes_beyond(place, first_head):
             self.refused += 1
-            self._log.count(place.network, self.share, _SHARE_REMEDY)
-            raise Overloaded("Too many connections from this address", retry_after=1)
-        if self.open >= self.most and not self._close_idle(held + 1):
-            self.refused += 1
-            self._log.count("", self.most, _REMEDY)
+            self._log.count("", self.most, self.remedy)
             raise Overloaded("Too many connections", retry_after=1)
         self.open += 1
         if place.network:
-            self._places.setdefault(place.network, {})[place] = None
-            self._sort(place.network, held, held + 1)
+            places = self._places.setdefault(place.network, {})
+            self._sort(place.network, len(places), len(places) + 1)
+            places[place] = None
         return place
+
+    def _makes_room(self, network: str) -> bool:
+        """Return whether a connection of a network that has its share was closed for another one of it."""
+        return False
+
+    def _makes_room_for(self, held: int) -> bool:
+        """Return whether a connection was closed for one of a network that has ``held``, where all are taken."""
+        return self._close_idle(self._larger_than(held + 1))
+
+    def _goes_beyond(self, place: Place, first_head: Callable[[], bytes]) -> bool:
+        """Return whether a connection is let in for which there is no room."""
+        return False
+
+    def _is_idle(self, connection: Connection) -> bool:
+        return connection.is_waiting
 
     def leave(self, place: Place) -> None:
         place.connection = None
@@ -93,17 +116,59 @@ class ConnectionLimit:
         else:
             del self._places[network]
 
-    def _close_idle(self, more_than: int) -> bool:
-        """Return whether an idle connection, of the largest network with more than ``more_than``, was closed."""
-        counts = sorted((count for count in self._by_count if count > more_than), reverse=True)
-        for network in list(islice(chain.from_iterable(map(self._by_count.__getitem__, counts)), _LOOKED_AT)):
-            for place in list(islice(self._places[network], _LOOKED_AT)):
+    def _larger_than(self, count: int) -> Iterable[str]:
+        """Return the networks with more than ``count`` connections, the largest first."""
+        counts = sorted((one for one in self._by_count if one > count), reverse=True)
+        return chain.from_iterable(map(self._by_count.__getitem__, counts))
+
+    def _close_idle(self, networks: Iterable[str]) -> bool:
+        """Return whether an idle connection of the first of these networks that has one was closed: that which is there
+        for longest."""
+        for network in list(islice(networks, self.looked_at)):
+            for place in list(islice(self._places[network], self.looked_at)):
                 self._places[network][place] = self._places[network].pop(place)
-                if place.connection is not None and place.connection.is_waiting:
+                if place.connection is not None and self._is_idle(place.connection):
                     place.connection.transport.abort()
                     self.leave(place)
                     return True
         return False
+
+
+class AdminLimit(ConnectionLimit):
+    """Count the connections of a port of few clients, which must always get their answers. There an idle connection
+    makes room for any other, also of its own network. Whose request has come already needs no room: ``beyond`` of those
+    that begin as ``urgent`` ones do, or half as many, may be there beside."""
+
+    knob = "server.admin_port"
+    remedy = share_remedy = "look who holds them, and let probes and Prometheus alone reach the port"
+
+    def __init__(self, most: int, beyond: int, urgent: tuple[bytes, ...]) -> None:
+        super().__init__(most, lambda _: False)
+        self._beyond = beyond
+        self._urgent = urgent
+        self._are_beyond = 0
+        self.looked_at = most + beyond
+
+    def _makes_room(self, network: str) -> bool:
+        return self._close_idle([network])
+
+    def _makes_room_for(self, held: int) -> bool:
+        return self._close_idle(self._larger_than(0))
+
+    def _goes_beyond(self, place: Place, first_head: Callable[[], bytes]) -> bool:
+        head = first_head() if self._are_beyond < self._beyond else b""
+        most = self._beyond if head.startswith(self._urgent) else self._beyond // 2
+        place.is_beyond = bool(head) and self._are_beyond < most
+        self._are_beyond += place.is_beyond
+        return place.is_beyond
+
+    def leave(self, place: Place) -> None:
+        self._are_beyond -= place.is_beyond
+        place.is_beyond = False
+        super().leave(place)
+
+    def _is_idle(self, connection: Connection) -> bool:
+        return connection.is_idle
 
 
 _WINDOWS: Final = 512  # sockets that select takes there. There is no other loop with add_reader.

@@ -41,7 +41,7 @@ from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import audit, logs, tracing
 from gateway.telemetry.metrics import Snapshot, render, snapshot
-from gateway.web.admin import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
+from gateway.web.admin import ADMIN_BEYOND, ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.admin_page import AdminPage, refused_row
 from gateway.web.public import REFUSED, Origins, PublicHandler
 
@@ -287,7 +287,7 @@ class Server:
     def _connection_limit(self) -> ConnectionLimit:
         """Return how many connections the public port may have: what the settings say, or what the system allows."""
         to_services = sum(service.connections for service in self.settings.by_mount.values())
-        others = to_services + _OTHER_DESCRIPTORS * (1 + len(self.services)) + ADMIN_CONNECTIONS
+        others = to_services + _OTHER_DESCRIPTORS * (1 + len(self.services)) + ADMIN_CONNECTIONS + ADMIN_BEYOND
         server = self.settings.server
         return ConnectionLimit(
             most_connections(server.share(server.max_connections), others), self.handler.addresses.trusts

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError
-from gateway.http_server.accepting import Bounds, Port, bind
-from gateway.http_server.connection_limit import ConnectionLimit
+from gateway.http_server.accepting import Bounds, Port, bind, wait_for_bytes
+from gateway.http_server.connection_limit import AdminLimit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
@@ -22,6 +22,11 @@ from gateway.web.admin_page import AdminPage
 from gateway.web.exchange import REST, raw_refusal
 
 ADMIN_CONNECTIONS: Final = 64
+ADMIN_BEYOND: Final = 32
+"""Connections more, whose requests have come already. They last as long as an answer takes."""
+_PROBES: Final = tuple(f"{verb} {path} ".encode() for verb in ("GET", "HEAD") for path in ("/livez", "/readyz"))
+_AT_ONCE: Final = 4
+"""Connections that are accepted in a turn: an answered one makes room a few turns later."""
 _SHUTDOWN: Final = 0.1
 """Seconds that requests to the admin port have to finish at the end. A probe is answered at once."""
 _OTHER_HOST: Final = "this host is not served here; server.admin_page.hosts names the hosts that are\n"
@@ -143,6 +148,8 @@ def _text(text: str, status: int = 200, **headers: str) -> Response:
 
 async def listen_for_probes(handler: AdminHandler, server: ServerSettings, held: HeldBytes) -> Port:
     """Open the admin port. Raise :class:`OSError` where it cannot be bound."""
-    few = ConnectionLimit(ADMIN_CONNECTIONS, lambda _: True)
-    bounds = Bounds(_SHUTDOWN, server.write_timeout, few, held, _SPARE)
-    return Port(await bind(server.admin_host, server.admin_port), handler, bounds)
+    few = AdminLimit(ADMIN_CONNECTIONS, ADMIN_BEYOND, _PROBES)
+    bounds = Bounds(_SHUTDOWN, server.write_timeout, few, held, _SPARE, _AT_ONCE)
+    sockets = await bind(server.admin_host, server.admin_port)
+    wait_for_bytes(sockets)
+    return Port(sockets, handler, bounds)

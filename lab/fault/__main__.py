@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from lab.fault import (
+    admin_port,
     ahead,
     caches,
     connections,
@@ -31,6 +32,7 @@ from lab.fault import (
     hoarders,
     large_bodies,
     network,
+    newcomers,
     replicas,
     restarts,
     revoked,
@@ -47,7 +49,7 @@ _MORE_CASES: Final = "from tests.extent import"
 _BOTH_SERVERS: Final = ("tests/protocol", "tests/authorization")
 _FILES: Final = (
     network, crowds, greedy, guarded, slow_clients, handshakes, ahead, connections, hoarders,
-    large_bodies, caches, replicas, restarts, revoked, sharing, sockets, sums, workers,
+    large_bodies, caches, replicas, restarts, revoked, sharing, sockets, sums, workers, admin_port, newcomers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 

@@ -19,6 +19,7 @@ from gateway.http_server.response import TEXT, Response
 from gateway.web.exchange import raw_refusal
 from tests.clock import Clock, by_hand
 from tests.each import each
+from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, serving, settings
 from tests.protocol.bounds import listen
@@ -80,12 +81,75 @@ async def test_a_trusted_proxy_has_all_connections_and_beyond_them_health_is_tol
         assert lines[1]["refused"] == 5
 
 
-async def test_the_admin_port_has_a_bound_of_its_own(start: Start) -> None:
+KEPT = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+async def sent(stack: AsyncExitStack, port: int, count: int, first: bytes, address: str = "127.0.0.1") -> list[Slow]:
+    clients = await opened(stack, port, count, address)
+    for one in clients:
+        one.write(first)
+    return clients
+
+
+async def test_at_the_admin_port_idle_connections_of_any_network_make_room_for_a_probe(start: Start) -> None:
+    """Kept ones, and half heads and bodies that are older than a second; one that is under way is not closed."""
     gateway = await start()
+    port = gateway.admin_port
     async with AsyncExitStack() as stack:
-        await opened(stack, gateway.admin_port, 64)
-        assert status_of(await refused(gateway.admin_port)) == 503
+        kept = await sent(stack, port, 200, KEPT)
+        assert {status_of(await one.answer()) for one in kept} == {200}
+        for address in ("127.0.0.1", "127.0.0.2", *(f"127.0.9.{number}" for number in range(1, 65))):
+            await sent(stack, port, 2, KEPT[:-2] + b"X-", address)
+            async with client(port, address) as probing:
+                probing.write(LIVE)
+                assert (await probing.rest()).endswith(b"alive\n")
+        assert [one.reader.at_eof() for one in kept[:100]] == [True] * 100
         assert status_of(await exchange(gateway.port, PING)) == 200
+
+
+@each("part", {"head": KEPT[:-2], "body": b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx"})
+def test_a_half_request_at_the_admin_port_has_a_second_for_the_rest(part: bytes) -> None:
+    @by_hand
+    async def test(clock: Clock) -> None:
+        async with by_hand_front() as (gateway, _), AsyncExitStack() as stack:
+            halves = await sent(stack, gateway.admin_port, 16, part)
+            await clock.settles()
+            with capture_logs() as lines:
+                late = await sent(stack, gateway.admin_port, 1, part)
+                raw = await late[0].answer()
+            if part == KEPT[:-2]:
+                assert raw.endswith(b'"Too many connections from this address"}}')
+                (line,) = (line for line in lines if line["event"] == "connections are refused")
+                assert (line["knob"], line["most"]) == ("server.admin_port", 16)
+                await clock.moves_on(0.9)
+                halves[0].write(b"\r\n")  # which is whole in time
+                assert (await halves[0].answer()).endswith(b"alive\n")
+                await clock.moves_on(0.2)
+                await sent(stack, gateway.admin_port, 3, part)
+                assert await halves[1].rest() == b""
+                await clock.settles()
+                assert not halves[15].reader.at_eof()
+            else:
+                assert raw.endswith(b"alive\n")  # one that was answered makes room at once
+
+    test()
+
+
+async def test_a_refresh_that_is_under_way_at_the_admin_port_is_closed_by_no_crowd(
+    start: Start, backend: ScriptedBackend
+) -> None:
+    gateway = await start()
+    backend.on("rpc.discover", Hang("nothing"))
+    async with AsyncExitStack() as stack:
+        asking = [await stack.enter_async_context(client(gateway.admin_port)) for _ in range(3)]
+        for one in asking:
+            one.write(b"POST /refresh HTTP/1.1\r\nHost: a\r\n\r\n")
+        async with asyncio.timeout(PATIENCE):
+            await backend.called("rpc.discover", 2)
+        crowd = await sent(stack, gateway.admin_port, 100, KEPT)
+        assert {status_of(await one.answer()) for one in crowd} == {200}
+        backend.release.set()
+        assert {status_of(await one.answer()) for one in asking} <= {200, 502}
 
 
 class Told:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
 from gateway.errors import Overloaded
-from gateway.http_server.connection_limit import ConnectionLimit, Place
+from gateway.http_server.connection_limit import AdminLimit, ConnectionLimit, Place
 from tests.each import each
 
 PROXY = "10.0.0.1"
@@ -25,6 +28,8 @@ class Idle:
     @property
     def is_waiting(self) -> bool:
         return self.task is None
+
+    is_idle = is_waiting
 
     @property
     def transport(self) -> Idle:
@@ -112,6 +117,52 @@ def test_nobody_gets_in_by_closing_a_connection_of_somebody_who_has_no_more() ->
         entered(port, f"10.1.0.{number}")
     with pytest.raises(Overloaded):
         port.enter("10.2.0.1")
+
+
+def of_operators(most: int = 16) -> AdminLimit:
+    return AdminLimit(most, 8, (b"GET /livez ",))
+
+
+def test_at_the_admin_port_whoever_is_idle_for_longest_makes_room_also_for_its_own_network() -> None:
+    port = of_operators()
+    held = [cast("Idle", entered(port, "10.1.0.1", task).connection) for task in ("busy", None, None, None)]
+    entered(port, "10.1.0.1")
+    assert [one.is_closed for one in held] == [False, True, False, False]
+    ones = [entered(port, f"10.2.0.{number}") for number in range(12)]
+    assert port.open == 16
+    entered(port, "10.3.0.1")  # of the largest network first
+    entered(port, "10.2.0.1")  # which has its share by now
+    assert [one.is_closed for one in held] == [False, True, True, False]
+    assert [cast("Any", place.connection) is None for place in ones] == [False, True, *[False] * 10]
+    for number in range(40):  # of 16 networks with one each, too
+        entered(port, f"10.4.0.{number}")
+    assert port.open == 16
+    assert not held[0].is_closed
+
+
+def test_at_the_admin_port_a_request_that_has_come_already_needs_no_room_and_a_probe_least() -> None:
+    port = of_operators(4)
+    for number in range(4):
+        entered(port, f"10.1.0.{number}", "busy")
+    probe, scrape = (partial(bytes, head) for head in (b"GET /livez HTTP/1.1", b"GET /metrics HTTP/1.1"))
+
+    def let_in(head: Callable[[], bytes], times: int, address: str = "10.1.0.1") -> list[Place]:
+        places = []
+        with suppress(Overloaded):
+            for _ in range(times):
+                places.append(port.enter(address, head))
+                places[-1].connection = cast("Any", Idle("busy"))
+        return places
+
+    assert len(let_in(bytes, 1)) == 0
+    scrapes = let_in(scrape, 9)
+    probes = let_in(probe, 9, "10.9.0.1")
+    assert (len(scrapes), len(probes), port.open) == (4, 4, 12)
+    for place in scrapes:
+        port.leave(place)
+        port.leave(place)
+    assert len(let_in(scrape, 9)) == 0
+    assert len(let_in(probe, 9)) == 4
 
 
 def test_an_idle_connection_among_thousands_of_busy_ones_is_found_after_a_few_attempts_each_of_which_is_short() -> None:
