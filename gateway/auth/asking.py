@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final
 
 from gateway.auth.compact import Undecidable
-from gateway.concurrency.lines import WaitingLines, Waiter
+from gateway.concurrency.lines import Waiter, WaitingLines
 
 MAX_UNDER_WAY: Final = 16
 """Questions to one issuer at the same time."""

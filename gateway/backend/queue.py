@@ -25,7 +25,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.concurrency.lines import WaitingLines, Waiter
+from gateway.concurrency.lines import Waiter, WaitingLines
 from gateway.http_client.response import NoConnection, OutboundError
 
 MOST_WAITING: Final = 1_000

@@ -99,7 +99,8 @@ def wait_for_bytes(sockets: Sequence[socket.socket]) -> None:
     nothing do not take the places of those who do, however often they come again."""
     if hasattr(socket, "TCP_DEFER_ACCEPT"):
         for bound in sockets:
-            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+            with suppress(OSError):  # a sandbox may have Linux's options in part
+                bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
 
 
 @dataclass(frozen=True)

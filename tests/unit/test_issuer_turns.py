@@ -10,7 +10,10 @@ from random import Random
 import pytest
 
 from gateway.auth.asking import MAX_WAITING, PATIENCE, IssuerTurns
-from gateway.auth.compact import Undecidable
+from gateway.auth.authenticator import Authenticator, PresentedToken
+from gateway.auth.compact import InvalidToken, Undecidable
+from gateway.auth.verifier import VerifiedToken
+from gateway.errors import Unauthorized
 from tests.clock import Clock, by_hand
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -220,3 +223,23 @@ async def test_whatever_comes_and_goes_the_bounds_hold_and_nothing_is_left(clock
         assert sum(clock.now - at < 1 for at in it.begun[-51:]) <= 50
         assert it.turns._lines.total <= MAX_WAITING
     await it.leave(*tasks)
+
+
+@by_hand
+async def test_all_addresses_of_a_64_are_one_network(clock: Clock) -> None:
+    class Silent:
+        """Knows nothing of a token for long."""
+
+        async def verify_token(self, raw: str) -> VerifiedToken:
+            await asyncio.sleep(1)
+            raise InvalidToken("not known")
+
+    turns = IssuerTurns("https://as.example.com")
+    authenticator = Authenticator(Silent(), turns_of=lambda _: turns)
+    addresses = ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1", "::ffff:10.0.0.9", "10.0.0.9")
+    shown = [PresentedToken([f"Bearer t{at}"], [], "POST", "/mcp", False, one) for at, one in enumerate(addresses)]
+    tasks = [asyncio.create_task(authenticator.authenticate(one)) for one in shown]
+    await clock.settles()
+    assert turns._under_way == {"2001:db8::/64": 2, "2001:db8:0:1::/64": 1, "10.0.0.9": 2}
+    await clock.moves_on(1.1)
+    assert {type(one) for one in await asyncio.gather(*tasks, return_exceptions=True)} == {Unauthorized}
