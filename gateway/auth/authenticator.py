@@ -156,7 +156,7 @@ class Authenticator:
         if turns is None:
             return await flights.join(digest, verify)
         begin = partial(flights.start, digest, verify)
-        # A successor asks the same issuer, by other rules.
+        # This object is part of the key: a successor may share the turns, and judges by other rules.
         return await outcome_of(await turns.take(network_of(address), (self, digest), begin))
 
     async def _verify(self, digest: bytes, raw: str) -> VerifiedToken:
