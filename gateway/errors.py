@@ -258,6 +258,11 @@ class ConfirmationRequired(ToolFault, code=403, status=403, slug="confirmation_r
     tool on ``/mcp``, with the capability ``elicitation``."""
 
 
+class ConfirmationTooLong(ToolFault, code=403, status=403, slug="confirmation_too_long"):
+    """Raised where the user has to confirm this call, and its arguments are more than a person can be shown. A client
+    should call with fewer or shorter ones."""
+
+
 class CapabilityRequired(ToolFault, code=403, status=403, slug="capability_required"):
     """Raised where the tool needs a client capability that clients of this surface cannot declare. A client should
     call the tool on ``/mcp``, with the capability that the message names."""

@@ -2,6 +2,7 @@
 the word that a misspelled one probably means."""
 
 import difflib
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -31,6 +32,16 @@ _SELECTOR = re.compile("(?<![#*0-9])(?<![^\x00-\x7f\u200c\u200d\ufe0f])\ufe0f|(?
 _JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])")
 
 
+# What _HIDDEN leaves because some texts need it: joiners, the selector of emoji, spaces that look like another or like
+# none, marks of decomposed letters (they look like the composed ones), and characters of private use.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x1f\xa0\u0300-\u036f\u1680\u1ab0-\u1aff\u1dc0-\u1dff\u2000-\u200f\u20d0-\u20ff\u202f\u205f\u3000\ufe00-\ufe0f"
+    "\ufe20-\ufe2f\ue000-\uf8ff\U000f0000-\U0010ffff]"
+)
+_CROWDED: Final = re.compile("(?:[^\x00-\xff](?<!\\w)){8,}+")
+"""Marks of any script that stand over each other."""
+
+
 # Normalizing a run of combining marks takes time quadratic in its length. UAX #15 §13, Stream-Safe Text, allows 30 in a
 # row. Characters have at most three marks when decomposed, so a run of 10 characters or fewer cannot have more.
 _MAX_MARKS: Final = 30
@@ -55,6 +66,20 @@ def has_hidden_characters(text: str) -> bool:
         return False
     text = text.replace("\r\n", "\n")
     return any(hidden.search(text) is not None for hidden in (_HIDDEN, _JOINER, _SELECTOR))
+
+
+def escape_hidden(text: str) -> str:
+    """Return a text in which each character that people cannot see, or that draws over others, is an escape of JSON.
+    Takes time linear in the text."""
+    if text.isascii() and text.isprintable():
+        return text
+    for hidden in (_HIDDEN, _UNSEEN, _CROWDED):
+        text = hidden.sub(_escapes, text)
+    return text
+
+
+def _escapes(found: re.Match[str]) -> str:
+    return "".join(json.dumps(character)[1:-1] for character in found[0])
 
 
 def excerpt(text: str, limit: int) -> str:

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.errors import BackendError, BadBackendAnswer, InvalidParams, MissingCapability
+from gateway.invocation.consent import consent_request
 from gateway.model import Caller, CallExtras, InputRequest, JsonObject, Tool
 from gateway.signing import SKEW, Signer, SigningKeys
 from gateway.store import Store
-from gateway.text import excerpt
 
 WAIT: Final = 300.0
 """Longest wait for a person's answer, in seconds."""
@@ -28,7 +28,6 @@ MAX_STATE: Final = 64 * 1024
 """Most characters of a state that a client sends back."""
 CONFIRM: Final = "confirm"
 """The name of the gateway's own input request, which asks for consent."""
-_MAX_ARGUMENTS_SHOWN: Final = 1500
 _CAPABILITIES: Final = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",
@@ -78,13 +77,14 @@ class InputRequests:
         self, extras: CallExtras, state: RequestState | None, caller: Caller, tool: Tool, arguments: Mapping[str, Any]
     ) -> InputRequest | None:
         """Return None where a person has agreed, else the request for consent. Raise :class:`BackendError` where the
-        person declined, :class:`InvalidParams` where the consent was used before."""
+        person declined, :class:`InvalidParams` where the consent was used before,
+        :class:`~gateway.errors.ConfirmationTooLong`."""
         answer = None if state is None else extras.responses.get(CONFIRM)
         if state is not None and state.consent:
             answer = {"action": "accept"}  # a later round: the person agreed, and the backend asked for input since
         if state is None or not isinstance(answer, Mapping) or "action" not in answer:
             signed_state = self._sign_state(_state_owner(caller, tool, arguments))
-            return InputRequest({CONFIRM: _consent_request(tool, arguments, self._of)}, signed_state)
+            return InputRequest({CONFIRM: consent_request(tool, arguments, self._of)}, signed_state)
         # The marker outlives the state, also where replicas' clocks differ.
         if not await self._store.add(f"consent:{state.nonce}", TTL + SKEW):
             raise InvalidParams("requestState was used before; call again without it")
@@ -168,13 +168,6 @@ def _is_input_request(request: Any) -> bool:
     if method == "sampling/createMessage":
         return isinstance(params.get("messages"), list) and type(params.get("maxTokens")) is int
     return bool(method == "roots/list")
-
-
-def _consent_request(tool: Tool, arguments: Mapping[str, Any], of: str) -> JsonObject:
-    shown = excerpt(jsonrpc.encode(arguments).decode(), _MAX_ARGUMENTS_SHOWN)
-    message = f"Run {tool.title or tool.name}{of} with {shown}?\n{tool.description.partition(chr(10))[0]}"
-    schema = {"type": "object", "properties": {}}
-    return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 
 
 def _state_owner(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -233,8 +233,8 @@ class Backend(Section):
         "the gateway. passed: also the service's own code and data, without stack traces and secrets. "
         "MCP and REST always return the message alone.",
     )
-    not_run: list[Annotated[int, Field(ge=400, le=599)]] = knob(
-        list,
+    not_run: tuple[Annotated[int, Field(ge=400, le=599)], ...] = knob(
+        (),
         "HTTP statuses with which this service, and each proxy before it, surely ran nothing, e.g. [503]: callers then "
         "read that the call is safe to repeat. 429 is one always. What holds a JSON-RPC response counts as that.",
     )

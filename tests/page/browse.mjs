@@ -105,7 +105,13 @@ const scenarios = {
     page.on("dialog", (dialog) => { dialogs.push(dialog.message()); agrees ? dialog.accept() : dialog.dismiss(); });
     await page.fill("#json", typeof values === "string" ? values : JSON.stringify(values));
     await page.click(`button:text-is("${button}")`);
-    await page.waitForFunction(() => document.querySelector("#answer").textContent !== "");
+    const isOver = () => document.querySelector("#answer").textContent !== "";
+    await page.waitForFunction(() => document.querySelector("#consent[open]") || document.querySelector("#answer").textContent !== "");
+    if (await page.locator("#consent[open]").count()) {
+      dialogs.push(await page.locator("#asked").textContent());
+      await page.click(`#consent button[value="${agrees ? "agree" : "decline"}"]`);
+      await page.waitForFunction(isOver);
+    }
     return { answer: await text(page, "#answer"), sent: await page.locator("#sent").textContent(), dialogs, faults };
   },
 

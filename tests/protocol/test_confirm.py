@@ -14,6 +14,7 @@ from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import ADD, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.pace import quickly
+from tests.protocol.asking import result_of, session_of
 from tests.protocol.conftest import Connect
 from tests.protocol.talk import CAPABILITIES, LEGACY, Answer, Client, request
 from tests.tables import each_row
@@ -63,7 +64,7 @@ async def test_the_first_answer_is_a_question_to_the_person(client: Client, back
     question = found["inputRequests"]["confirm"]
     assert question["method"] == "elicitation/create"
     assert "add" in question["params"]["message"]
-    assert '{"a":2,"b":3}' in question["params"]["message"]
+    assert question["params"]["message"].endswith("?\nAdd two numbers\nWith these arguments:\na: 2\nb: 3")
     assert question["params"]["requestedSchema"] == {"type": "object", "properties": {}}
     assert backend.requests == []
 
@@ -72,7 +73,7 @@ async def test_arguments_made_of_combining_marks_cost_no_time_to_show(connect: C
     client = await connect("catalog.tools.plain={confirm: true, arguments: {text: {schema: {type: string}}}}")
     with quickly(0.5):
         found = (await call(client, "plain", {"text": "a" + "\u0316\u0301" * 32_000})).result
-    assert len(found["inputRequests"]["confirm"]["params"]["message"]) < 200
+    assert len(found["inputRequests"]["confirm"]["params"]["message"]) < 400
 
 
 async def test_once_accepted_the_call_runs_once(client: Client, backend: ScriptedBackend) -> None:
@@ -228,6 +229,21 @@ async def test_the_question_is_bounded_and_shows_no_control_characters(
     assert len(message) < 2500
     assert "\x1b" not in message
     assert "\u202e" not in message
+
+
+async def test_what_nobody_reads_to_its_end_is_refused_without_a_question(
+    connect: Connect, backend: ScriptedBackend
+) -> None:
+    """Nothing is sent, in both eras."""
+    client = await connect("catalog.tools.plain={confirm: true, arguments: {x: {schema: {type: array}}}}")
+    arguments = {"x": list(range(51))}
+    found = (await call(client, tool="plain", arguments=arguments)).result
+    assert found["isError"] is True
+    assert "more than 50 values or 8000 characters" in found["content"][0]["text"]
+    headers = await session_of(client, "2025-11-25")
+    async with client.stream(request("tools/call", {"name": "plain", "arguments": arguments}), headers) as stream:
+        assert (await result_of(stream))["isError"] is True
+    assert backend.calls("plain") == 0
 
 
 async def test_a_tool_that_is_confirmed_may_ask_back_without_being_confirmed_again(

@@ -52,7 +52,7 @@ async def test_a_call_that_a_person_agreed_to_is_made_once(
     async with client.stream(request("tools/call", CALL), headers) as stream:
         asked = await question_on(stream)
         assert "mode" not in asked["params"]
-        assert '{"a":2,"b":3}' in asked["params"]["message"]
+        assert "\na: 2\nb: 3" in asked["params"]["message"]
         assert backend.requests == []
         await respond(client, headers, asked["id"], result=ACCEPT)
         assert text_of(await result_of(stream)) == (False, '{"sum":5}')

@@ -330,7 +330,7 @@ async def test_a_consent_at_the_group_is_good_for_that_group_that_service_and_on
         question = (await ask(it.client(), "crm.add")).result
         state = {"requestState": question["requestState"], **agreed}
         assert question["resultType"] == "input_required"
-        assert question["inputRequests"]["confirm"]["params"]["message"].startswith("Run add of crm with ")
+        assert question["inputRequests"]["confirm"]["params"]["message"].startswith("Run add of crm?\n")
         assert (await ask(it.client(), "shop.add", **state)).fault == (200, -32602)
         assert (await ask(it.client(at="crm"), "add", **state)).fault == (200, -32602)
         own = {"requestState": (await ask(it.client(at="crm"), "add")).result["requestState"], **agreed}

@@ -190,7 +190,8 @@ async def test_a_person_is_asked_about_the_found_tool_and_what_it_would_get(
     assert (await client.modern("tools/call", {**params, "_meta": {CAPABILITIES: {}}})).fault == (400, -32021)
     asked = (await client.modern("tools/call", {**params, **able})).result
     message = asked["inputRequests"]["confirm"]["params"]["message"]
-    assert message.startswith('Run add with {"a":2,"b":3}?')
+    assert message.startswith("Run add?\n")
+    assert "\na: 2\nb: 3" in message
     assert backend.requests == []
     agreed = {"inputResponses": {"confirm": {"action": "accept"}}, "requestState": asked["requestState"]}
     answer = (await client.modern("tools/call", {**params, **able, **agreed})).result

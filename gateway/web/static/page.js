@@ -114,6 +114,18 @@ function isConsent(questions) {
   return names.length === 1 && names[0] === "confirm" && questions.confirm.method === "elicitation/create";
 }
 
+// Whether a person agrees to a call. Browsers cut what they show in a dialog of their own.
+function agreed(section, text) {
+  const dialog = one("#consent", section);
+  one("#asked", dialog).textContent = text;
+  for (const button of all("button", dialog)) button.onclick = () => dialog.close(button.value);
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "agree"), {once: true});
+  });
+}
+
 // A form with a field for each argument, and the same arguments as JSON. Whichever was changed last counts.
 function tryIt(section) {
   const [form, answer, shown] = [one("form", section), one(".answer", section), one("[data-plan]", section)];
@@ -188,7 +200,7 @@ function tryIt(section) {
       const questions = message.result && message.result.inputRequests || {};
       if (isConsent(questions)) {
         const body = JSON.parse(plan.request.body);
-        const action = window.confirm(questions.confirm.params.message) ? "accept" : "decline";
+        const action = await agreed(section, questions.confirm.params.message) ? "accept" : "decline";
         Object.assign(body.params, {requestState: message.result.requestState, inputResponses: {confirm: {action, content: {}}}});
         response = await call(JSON.stringify(body));
         if (!response.ok) { answered(await refusal(response), true); return; }

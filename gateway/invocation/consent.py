@@ -1,0 +1,94 @@
+"""Write what a person is asked before a tool runs: every argument that is sent, as it is sent.
+
+Each leaf (a text, a number, a truth value, null, an empty object or list) stands on a line of its own behind its path,
+as JSON: ``transfer.to: "bob"``, ``params[2]: 5``, ``["a.b"]: {}``. Characters that nobody sees, line breaks and
+backslashes are escapes, in names too. So two calls with different arguments show different texts, unless one shows that
+a value was cut. A model chooses the arguments: what a person cannot read to its end is refused, not shortened.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gateway import jsonrpc
+from gateway.errors import ConfirmationTooLong
+from gateway.model import JsonObject, Tool
+from gateway.text import escape_hidden
+
+MOST_LINES: Final = 50
+MOST_CHARACTERS: Final = 8_000
+_MOST_OF_VALUE: Final = 200
+"""Characters of a value's JSON that are shown whole."""
+_FIRST: Final = 120
+_LAST: Final = 40
+"""Characters of a longer one that are shown: at its beginning, and at its end."""
+_PLAIN_NAME: Final = re.compile("[A-Za-z0-9_-]+")
+
+
+def consent_request(tool: Tool, arguments: Mapping[str, Any], of: str) -> JsonObject:
+    """Return the elicitation that asks a person about a call. ``of`` says whose tool it is, at a group. Raise
+    :class:`ConfirmationTooLong`."""
+    shown = _shown(tool, arguments)
+    about = tool.description.partition("\n")[0]
+    message = "\n".join(filter(None, (f"Run {tool.title or tool.name}{of}?", about, *shown)))
+    schema = {"type": "object", "properties": {}}
+    return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
+
+
+def _shown(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the lines about the arguments: of the caller, and those that are sent where the caller leaves them out.
+    What the operator fixed is counted."""
+    binding = tool.binding
+    fixed = binding.fixed_arguments
+    sent = binding.publish_params({**binding.sent, **binding.default_arguments})
+    given = {name: value for name, value in {**sent, **arguments}.items() if name not in fixed}
+    lines, size = [], 0
+    for path, value in _leaves(given):
+        lines.append(f"{path}: {_value(value)}")
+        size += len(lines[-1])
+        if len(lines) > MOST_LINES or size > MOST_CHARACTERS:
+            raise ConfirmationTooLong(
+                f"A person has to agree to this call, and its arguments have more than {MOST_LINES} values or "
+                f"{MOST_CHARACTERS} characters to read; call with fewer or shorter ones. It was not sent"
+            )
+    head = "With these arguments:" if lines else "Without arguments."
+    counted = f"and {len(fixed)} that the operator has set" if fixed else ""
+    return [head, *lines, *filter(None, (counted,))]
+
+
+def _leaves(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the path to each leaf, and the leaf."""
+    left: list[tuple[str, Any]] = [(_member("", name), value) for name, value in arguments.items()]
+    left.reverse()
+    while left:
+        path, value = left.pop()
+        below: list[tuple[str, Any]] = []
+        if isinstance(value, Mapping):
+            below = [(_member(path, name), member) for name, member in value.items()]
+        elif isinstance(value, list):
+            below = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+        if below:
+            left += reversed(below)
+        else:
+            yield path, value
+
+
+def _member(path: str, name: str) -> str:
+    """Return the path to a member of the object at a path."""
+    if _PLAIN_NAME.fullmatch(name) is None:
+        return f"{path}[{_text(name)}]"
+    return f"{path}.{name}" if path else name
+
+
+def _value(value: Any) -> str:
+    """Return the JSON of a leaf, or its beginning and its end with how much is left out between them."""
+    shown = _text(value) if isinstance(value, str) else jsonrpc.encode(value).decode()
+    left_out = len(shown) - _FIRST - _LAST
+    if len(shown) <= _MOST_OF_VALUE:
+        return shown
+    return f"{shown[:_FIRST]} … {left_out} characters are left out … {shown[-_LAST:]}"
+
+
+def _text(text: str) -> str:
+    return escape_hidden(json.dumps(text, ensure_ascii=False))
