@@ -11,7 +11,6 @@ import os
 import re
 import stat
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
@@ -22,8 +21,10 @@ from gateway import jsonrpc
 from gateway.errors import AuditUnavailable
 from gateway.settings.server import AuditSettings
 from gateway.telemetry import record as records
-from gateway.telemetry.logs import Lines, encode_line
+from gateway.telemetry.lines import Lines
+from gateway.telemetry.logs import encode_line
 from gateway.telemetry.record import CALL, OK, SINKS, Record, new_id
+from gateway.telemetry.sampling import Sampler
 from gateway.telemetry.trace_context import trace_id
 
 VERSION: Final = 1
@@ -33,6 +34,9 @@ MAX_ARGUMENTS: Final = 16 * 1024
 """Bytes of a call's arguments as JSON. Of larger ones a line has the digest and the size."""
 WRITE_TIMEOUT: Final = 5.0
 """Seconds that a call waits for its line ``begun``."""
+_TOO_LONG: Final = f"it took longer than {WRITE_TIMEOUT:g} s: nobody reads the pipe, or the disk hangs"
+_SAMPLED: Final = 10.0
+"""Seconds in which each failure has one line in the log."""
 MASK: Final = "***"
 _SECRET_NAME: Final = re.compile(
     r"(?i)passw|passphrase|secret|token|api_?-?key|authori[sz]ation|credential|private_?-?key|cookie|session_?-?id"
@@ -54,24 +58,28 @@ class Audit:
 
     def __init__(self, to: str, shown: Shown = "none", *, required: bool = False) -> None:
         self.required = required
-        self._unwritten = 0
         self._to = to
         self._shown = shown
-        self._torn = False
+        self._told = 0
+        self._refusals, self._failures, self._losses = (Sampler(1, _SAMPLED) for _ in range(3))
+        self._deletions = Sampler(1, _SAMPLED)
         self._descriptor = os.dup(1) if to == STDOUT else _open(to)
+        status = os.fstat(self._descriptor)
+        self._had_name = to != STDOUT and status.st_nlink > 0
+        is_pipe = not stat.S_ISREG(status.st_mode)
+        self._lines = Lines(
+            self._descriptor, self._lost_line, shares=is_pipe, prepare=self._replace_deleted, failed=self._note_failure
+        )
         try:
-            self._write_whole(encode_line(_event("opened", process=os.getpid())))
-        except OSError:
-            os.close(self._descriptor)
-            raise
-        is_pipe = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
-        self._lines = Lines(self._descriptor, self._lost_line, shares=is_pipe)
-        self._writer = ThreadPoolExecutor(1, "audit")
+            self._lines.put_at_once(encode_line(_event("opened", process=os.getpid()))).result(WRITE_TIMEOUT)
+        except (OSError, TimeoutError) as error:
+            self.close()
+            raise error if isinstance(error, OSError) else OSError(_TOO_LONG) from None
 
     @property
     def lost(self) -> int:
         """Return how many lines could not be written."""
-        return self._unwritten + self._lines.lost
+        return self._lines.lost
 
     def note_call(self, record: Record, method: str, arguments: Mapping[str, Any], named: Collection[str]) -> None:
         """Note the service's ``method``, and what the line will have of the arguments: they may be gone at the end.
@@ -87,15 +95,22 @@ class Audit:
         if records.decide is not None:
             records.decide(record)  # before the line, which has the id of the trace
         line = encode_line(_call("begun", record))
+        written = self._lines.put_at_once(line)
         try:
             async with asyncio.timeout(WRITE_TIMEOUT):
-                await asyncio.wrap_future(self._writer.submit(self._write_whole, line))
+                await asyncio.wrap_future(written)
         except (OSError, TimeoutError) as error:
             record.call_id = ""
-            log.error("a call is refused, because the audit cannot be written", reason=_reason(error), file=self._to)
+            if (more := self._refusals.admit()) is not None:
+                reason = _TOO_LONG if isinstance(error, TimeoutError) else _reason(error)
+                log.error(
+                    "a call is refused, because the audit cannot be written", reason=reason, file=self._to, **more
+                )
             raise AuditUnavailable(
                 "This call cannot be recorded now, so it was not sent. Try again later", retry_after=int(WRITE_TIMEOUT)
             ) from None
+        finally:
+            written.cancel()  # one that was given up is not written later
 
     def end(self, record: Record) -> None:
         """Write the line of a call that has ended, or was refused."""
@@ -105,11 +120,8 @@ class Audit:
         call.outcome = record.outcome or OK
         call.sent = record.sent_at > 0 or bool(record.earlier)
         call.ms = int(record.seconds * 100_000) / 100
-        line = encode_line(call)
-        if self.required:
-            self._writer.submit(self._write_whole, line).add_done_callback(self._note_written)
-        else:
-            self._lines.put(line)
+        if not self._lines.put(encode_line(call)):
+            self._tell_lost()
 
     def reopen(self) -> None:
         """Open the file anew, which a rotation renamed. What was written before stays in the old file. Where it cannot
@@ -119,35 +131,41 @@ class Audit:
         try:
             descriptor = _open(self._to)
         except OSError as error:
-            log.error(
-                "the audit cannot be opened anew, and goes on in the old file", reason=_reason(error), file=self._to
-            )
+            if (more := self._failures.admit()) is not None:
+                event = "the audit cannot be opened anew, and goes on in the old file"
+                log.error(event, reason=_reason(error), file=self._to, **more)
             return
         os.dup2(descriptor, self._descriptor, inheritable=False)  # at once, for a thread that is writing
         os.close(descriptor)
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
-        self._writer.shutdown(wait=True)
-        self._lines.close()
-        os.close(self._descriptor)
+        """Write what waits, for half a second, and close the file. What is left then is lost."""
+        if self._lines.close():
+            os.close(self._descriptor)
+        # Else the thread may still be in a write, and must not meet another file by this number.
+        self._losses = Sampler(1, _SAMPLED)
+        self._tell_lost()
 
     def _lost_line(self, lines: int) -> str:
-        log.error("lines of the audit were lost, they could not be written", lines=lines)
+        self._tell_lost()
         return encode_line(_event("lost", lines=lines)).decode()
 
-    def _write_whole(self, line: bytes) -> None:
-        """Write a line. Raise :class:`OSError` where it is not all written; the next line then begins anew."""
-        whole = (b"\n" if self._torn else b"") + line + b"\n"
-        written = os.write(self._descriptor, whole)
-        self._torn = written < len(whole) and (self._torn or written > 0)
-        if written < len(whole):
-            raise OSError("the line was not written whole")
+    def _tell_lost(self) -> None:
+        lines = self.lost - self._told
+        if lines and (more := self._losses.admit()) is not None:
+            self._told += lines
+            log.error("lines of the audit were lost, they could not be written", lines=lines, **more)
 
-    def _note_written(self, written: Future[None]) -> None:
-        if error := written.exception():
-            self._unwritten += 1
-            log.error("the end of a call is not in the audit", reason=_reason(error), file=self._to)
+    def _note_failure(self, error: OSError) -> None:
+        if (more := self._failures.admit()) is not None:
+            log.error("the audit cannot be written", reason=_reason(error), file=self._to, **more)
+
+    def _replace_deleted(self) -> None:
+        """Open the file anew where somebody deleted it: what is written to it is gone."""
+        if self._had_name and os.fstat(self._descriptor).st_nlink == 0:
+            if (more := self._deletions.admit()) is not None:
+                log.error("the file of the audit was deleted, and is opened anew", file=self._to, **more)
+            self.reopen()
 
 
 active: Audit | None = None
@@ -279,10 +297,8 @@ def excerpt(value: Any) -> str:
 
 
 def _open(path: str) -> int:
-    # A pipe without a reader is an error with O_NONBLOCK; without it, this would wait for one.
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-    os.set_blocking(descriptor, True)
-    return descriptor
+    # Where nobody reads a pipe, neither this nor a write may wait.
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
 
 
 def _reason(error: BaseException) -> str:

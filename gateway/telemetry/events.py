@@ -123,12 +123,16 @@ EVENTS: Final = (
           "error."),
     Event("log lines were lost, they could not be written", "error", "lines", "The disk is full, or nobody reads "
           "standard error fast enough."),
-    Event("a call is refused, because the audit cannot be written", "error", "file reason", "Make room, or give the "
+    Event("a call is refused, because the audit cannot be written", "error", "file reason more_since_last",
+          "Make room, or give the "
           "gateway's user the right to write: with `telemetry.audit.required` no call is made meanwhile."),
-    Event("lines of the audit were lost, they could not be written", "error", "lines", "As for the log."),
-    Event("the audit cannot be opened anew, and goes on in the old file", "error", "file reason", "After SIGHUP. Look "
-          "at the folder's rights, then send it again."),
-    Event("the end of a call is not in the audit", "error", "file reason", "The call was made; its `begun` is there."),
+    Event("the audit cannot be written", "error", "file reason more_since_last", "Make room. It is tried again."),
+    Event("lines of the audit were lost, they could not be written", "error", "lines more_since_last", "As for the "
+          "log."),
+    Event("the file of the audit was deleted, and is opened anew", "error", "file more_since_last", "Rotate it as "
+          "[audit.md](audit.md#rotation) says. What it had is gone."),
+    Event("the audit cannot be opened anew, and goes on in the old file", "error", "file reason more_since_last",
+          "After SIGHUP, or when it was deleted. Look at the folder's rights, then send SIGHUP."),
     # Configuration
     Event("remark on the configuration", "warning", "remark", "It is valid, but perhaps not what you want."),
     Event("configuration reloaded", "info", "changed", "What changed is in force."),

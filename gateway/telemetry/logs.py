@@ -9,10 +9,8 @@ import atexit
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any, Final, Literal
 
@@ -22,101 +20,8 @@ from structlog.typing import EventDict, Processor
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError
+from gateway.telemetry.lines import Lines
 from gateway.telemetry.sampling import Sampler
-
-MAX_BYTES: Final = 4 * 1024**2
-"""Bytes of the buffer, some 20,000 lines. The thread may hold as much again."""
-CLOSE_TIMEOUT: Final = 0.5
-"""Seconds that :meth:`Lines.close` waits for the last lines."""
-_RETRY: Final = 1.0
-PIPE_BUF: Final = 4096
-"""Bytes that Linux writes to a pipe at once or not at all, pipe(7): no other process writes in between."""
-_BATCH: Final = 0.05
-"""Seconds for which lines gather before they are written. Each time that the thread wakes, the event loop waits for the
-interpreter's lock, so that it wakes 20 times a second at most."""
-
-
-class Lines:
-    """Write lines to ``descriptor`` in a thread: code that logs never waits, and never sees a failure such as a full
-    disk or a reader that is gone. A failed write is tried again, after ``retry`` seconds. Lines beyond a buffer of
-    ``most`` bytes are lost; ``lost_line`` returns the line that says how many, once lines can be written again. Where
-    other processes write there too, ``shares`` keeps lines of up to :data:`PIPE_BUF` bytes whole."""
-
-    def __init__(
-        self,
-        descriptor: int,
-        lost_line: Callable[[int], str],
-        most: int = MAX_BYTES,
-        retry: float = _RETRY,
-        shares: bool = False,
-    ) -> None:
-        self.lost_line = lost_line
-        self._descriptor = descriptor
-        self._most = most
-        self._retry = retry
-        self._shares = shares
-        # Both are reentrant: a finalizer may run, and log, while its own thread is in put().
-        self._lock = threading.RLock()
-        self._wakeups: SimpleQueue[None] = SimpleQueue()
-        self._waiting: list[bytes] = []
-        self._size = 0
-        self._lost = self.lost = 0
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
-        self._thread.start()
-
-    def put(self, line: str | bytes) -> None:
-        """Put a line into the buffer. The thread writes it soon."""
-        raw = line if isinstance(line, bytes) else line.encode("utf-8", "backslashreplace")
-        with self._lock:
-            size = len(raw) + 1
-            if self._size + size > self._most:
-                self._lost += 1
-                self.lost += 1
-                return
-            self._size += size
-            if not self._waiting:
-                self._wakeups.put(None)
-            self._waiting.append(raw)
-
-    def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
-        """Write what is buffered, for at most ``timeout`` seconds."""
-        self._closing.set()
-        self._wakeups.put(None)
-        self._thread.join(timeout)
-
-    def _run(self) -> None:
-        closing = False
-        while not closing:
-            self._wakeups.get()
-            closing = self._closing.wait(_BATCH)
-            self._write(self._take())
-
-    def _take(self) -> bytes:
-        with self._lock:
-            lines, lost = self._waiting, self._lost
-            self._waiting, self._size, self._lost = [], 0, 0
-        if lost:
-            lines.append(self.lost_line(lost).encode())
-        return b"\n".join((*lines, b""))
-
-    def _write(self, raw: bytes) -> None:
-        rest = memoryview(raw)
-        last = False
-        while rest:
-            part = rest[: _whole_lines(bytes(rest[:PIPE_BUF]))] if self._shares and len(rest) > PIPE_BUF else rest
-            try:
-                rest = rest[os.write(self._descriptor, part) :]
-            except OSError:
-                if last:
-                    return
-                last = self._closing.wait(self._retry)
-
-
-def _whole_lines(raw: bytes) -> int:
-    """Return how many bytes the whole lines at the beginning have. All, where not even the first one is whole."""
-    return raw.rfind(b"\n") + 1 or len(raw)
-
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "traceback": 50}
 """The last is for commands that tell the cause of a failure themselves: only what nobody expected is written."""

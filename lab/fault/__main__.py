@@ -23,6 +23,7 @@ from typing import Final
 from lab.fault import (
     admin_port,
     ahead,
+    audits,
     caches,
     connections,
     crowds,
@@ -48,7 +49,7 @@ _ROOT: Final = Path(__file__).parents[2]
 _MORE_CASES: Final = "from tests.extent import"
 _BOTH_SERVERS: Final = ("tests/protocol", "tests/authorization")
 _FILES: Final = (
-    network, crowds, greedy, guarded, slow_clients, handshakes, ahead, connections, hoarders,
+    network, crowds, greedy, guarded, slow_clients, handshakes, ahead, audits, connections, hoarders,
     large_bodies, caches, replicas, restarts, revoked, sharing, sockets, sums, workers, admin_port, newcomers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}

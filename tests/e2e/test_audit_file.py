@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
 import signal
 from pathlib import Path
@@ -70,6 +71,33 @@ async def test_a_line_that_a_full_disk_cut_is_ended_before_the_next_one(tmp_path
         _, second, *others = (await until(file.read_text, lambda text: '"ended"' in text)).splitlines()
     assert second == cut
     assert [json.loads(line)["event"] for line in others][-2:] == ["begun", "ended"]
+
+
+async def test_a_deleted_file_and_a_full_disk_are_told_once_and_the_next_line_is_in_a_file_that_is_there(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "audit.jsonl"
+    knobs = (f"telemetry.audit.to={file}", "telemetry.audit.required=true")
+    async with ScriptedBackend() as backend, serving(backend.url, *knobs) as (program, gateway):
+        file.unlink()
+        await gateway.call("rest", "add", {"a": 1, "b": 2})
+        assert '"begun"' in file.read_text()
+        file.unlink()
+        file.symlink_to("/dev/full")
+        program.signal(signal.SIGHUP)
+        opened = Path(f"/proc/{program.pid}/fd")
+        await until(lambda: "/dev/full" in [os.readlink(one) for one in opened.iterdir() if one.is_symlink()])
+        for _ in range(10):
+            assert (await gateway.call("rest", "add", {"a": 1, "b": 2})).code == "audit_unavailable"
+        await program.logged("the audit cannot be written")
+        program.signal(signal.SIGTERM)
+        assert await program.ended() == 0
+        told = [json.loads(line)["event"] for line in program.lines if "audit" in line]
+        assert backend.calls("add") == 1
+    for event in ("the file of the audit was deleted, and is opened anew", "the audit cannot be written"):
+        assert told.count(event) == 1
+    assert told.count("a call is refused, because the audit cannot be written") == 1
+    assert "lines of the audit were lost, they could not be written" in told
 
 
 async def test_lines_on_standard_output_stand_beside_the_log(tmp_path: Path) -> None:

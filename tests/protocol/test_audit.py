@@ -169,16 +169,26 @@ async def test_a_pipe_that_is_full_and_that_nobody_reads_refuses_a_call_within_t
     """As a file on a network disk does that hangs."""
     reader, writer = os.pipe()
     auditor = audit.Audit(f"/dev/fd/{writer}", required=True)
-    try:
-        os.set_blocking(writer, False)
-        assert os.write(writer, more := bytes(1024 * 1024)) < len(more)
-        with pytest.raises(AuditUnavailable):
-            await auditor.begin(Record("r", method=CALL))
-        assert asyncio.get_running_loop().time() == audit.WRITE_TIMEOUT
-    finally:
-        os.close(reader)  # which ends the write that waits
-        os.close(writer)
-        auditor.close()
+    os.set_blocking(writer, False)
+    assert (filled := os.write(writer, more := bytes(1024 * 1024))) < len(more)
+    given_up = Record("r", method=CALL, tool="given up")
+    with pytest.raises(AuditUnavailable):
+        await auditor.begin(given_up)
+    assert asyncio.get_running_loop().time() == audit.WRITE_TIMEOUT
+    for _ in range(20_000):
+        auditor.end(given_up)
+    assert auditor.lost > 0
+    os.read(reader, 2 * filled)
+    while b'"lost"' not in (seen := os.read(reader, 1024 * 1024)):
+        assert b"given up" in seen
+        assert b'"begun"' not in seen
+    os.write(writer, more)
+    lost = auditor.lost
+    auditor.end(given_up)
+    auditor.close()  # nobody reads, and it ends
+    assert auditor.lost == lost + 1
+    os.close(reader)
+    os.close(writer)
 
 
 async def test_a_rotation_loses_no_line(backend: ScriptedBackend, file: Path) -> None:

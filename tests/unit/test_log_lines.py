@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.telemetry.logs import Lines
+from gateway.telemetry.lines import Lines
 from tests.waiting import PATIENCE
 
 PIPE_BYTES = 64 * 1024
