@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import resource
 import signal
 from pathlib import Path
@@ -86,7 +85,7 @@ async def test_a_deleted_file_and_a_full_disk_are_told_once_and_the_next_line_is
         file.symlink_to("/dev/full")
         program.signal(signal.SIGHUP)
         opened = Path(f"/proc/{program.pid}/fd")
-        await until(lambda: "/dev/full" in [os.readlink(one) for one in opened.iterdir() if one.is_symlink()])
+        await until(lambda: "/dev/full" in [str(one.readlink()) for one in opened.iterdir() if one.is_symlink()])
         for _ in range(10):
             assert (await gateway.call("rest", "add", {"a": 1, "b": 2})).code == "audit_unavailable"
         await program.logged("the audit cannot be written")
