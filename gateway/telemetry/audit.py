@@ -132,8 +132,10 @@ class Audit:
             descriptor = _open(self._to)
         except OSError as error:
             if (more := self._failures.admit()) is not None:
-                event = "the audit cannot be opened anew, and goes on in the old file"
-                log.error(event, reason=_reason(error), file=self._to, **more)
+                reason = _reason(error)
+                log.error(
+                    "the audit cannot be opened anew, and goes on in the old file", reason=reason, file=self._to, **more
+                )
             return
         os.dup2(descriptor, self._descriptor, inheritable=False)  # at once, for a thread that is writing
         os.close(descriptor)
