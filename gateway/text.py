@@ -78,6 +78,11 @@ def escape_hidden(text: str) -> str:
     return text
 
 
+def quote(text: str) -> str:
+    """Return a stranger's text as one line between quotes, so that it cannot pass for a text of ours beside it."""
+    return json.dumps(" ".join(text.split()), ensure_ascii=False)
+
+
 def _escapes(found: re.Match[str]) -> str:
     return "".join(json.dumps(character)[1:-1] for character in found[0])
 

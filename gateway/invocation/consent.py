@@ -14,7 +14,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.errors import ConfirmationTooLong
 from gateway.model import JsonObject, Tool
-from gateway.text import escape_hidden
+from gateway.text import escape_hidden, quote
 
 MOST_LINES: Final = 50
 MOST_CHARACTERS: Final = 8_000
@@ -30,8 +30,10 @@ def consent_request(tool: Tool, arguments: Mapping[str, Any], of: str) -> JsonOb
     """Return the elicitation that asks a person about a call. ``of`` says whose tool it is, at a group. Raise
     :class:`ConfirmationTooLong`."""
     shown = _shown(tool, arguments)
+    name = " ".join((tool.title or tool.name).split())
     about = tool.description.partition("\n")[0]
-    message = "\n".join(filter(None, (f"Run {tool.title or tool.name}{of}?", about, *shown)))
+    said = (f"Its description: {quote(about)}",) if about else ()
+    message = "\n".join((f"Run {name}{of}?", *said, *shown))
     schema = {"type": "object", "properties": {}}
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 

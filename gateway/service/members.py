@@ -24,7 +24,7 @@ from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, Insuffic
 from gateway.invocation.invocation import Invocation
 from gateway.model import SHARED, Caller, Catalog, NameStyle, ServiceInfo, Tool, View
 from gateway.service.service import Service
-from gateway.text import excerpt
+from gateway.text import excerpt, quote
 
 PATIENCE: Final = 3.5
 """Seconds for which a list waits for the first listing of a service, while other services have theirs."""
@@ -244,7 +244,7 @@ class GroupCatalogs:
             return known
         told = {member.name: excerpt(part.service.description, _MOST_TOLD) for member, part in parts}
         texts = [f"Tools of {', '.join(told)}; the name of each begins with that of its service."]
-        texts += [f"{name}: {text}" for name, text in told.items() if text]
+        texts += [f"{name} says of itself: {quote(text)}" for name, text in told.items() if text]
         missing = tuple(sorted(member.name for member in self.members if member.name not in told))
         tools = sorted((m.renamed(own) for m, part in parts for own in part.tools), key=lambda tool: tool.name)
         info = ServiceInfo(description="\n\n".join(texts), missing=missing)

@@ -64,7 +64,9 @@ async def test_the_first_answer_is_a_question_to_the_person(client: Client, back
     question = found["inputRequests"]["confirm"]
     assert question["method"] == "elicitation/create"
     assert "add" in question["params"]["message"]
-    assert question["params"]["message"].endswith("?\nAdd two numbers\nWith these arguments:\na: 2\nb: 3")
+    assert question["params"]["message"].endswith(
+        '?\nIts description: "Add two numbers"\nWith these arguments:\na: 2\nb: 3'
+    )
     assert question["params"]["requestedSchema"] == {"type": "object", "properties": {}}
     assert backend.requests == []
 

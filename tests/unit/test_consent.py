@@ -24,7 +24,7 @@ def lines_of(arguments: dict[str, Any], **binding: Any) -> list[str]:
     """The lines of the question about the arguments."""
     message = consent_request(tool(**binding), arguments, " of bank")["params"]["message"]
     question, about, *shown = message.split("\n")
-    assert (question, about) == ("Run pay of bank?", "Pay money")
+    assert (question, about) == ("Run pay of bank?", 'Its description: "Pay money"')
     return list(shown)
 
 
