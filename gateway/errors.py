@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gateway.text import mask_keys
+
 
 class GatewayError(Exception):
     """Hold what every failure with a response has. ``data`` is JSON for the error's ``data`` member; ``retry_after`` is
@@ -29,8 +31,8 @@ class GatewayError(Exception):
         cls.code, cls.status, cls.slug = code or cls.code, status or cls.status, slug or cls.slug
 
     def __init__(self, message: str, *, data: object = None, retry_after: int | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = mask_keys(message)
+        super().__init__(self.message)
         self.data = data
         self.retry_after = retry_after
 

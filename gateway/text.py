@@ -14,8 +14,9 @@ _MARK: Final = "…"
 _SECRET_NAME: Final = re.compile(r"key|token|secret|auth|pass|pwd|credential|sig", re.IGNORECASE)
 _TOKEN: Final = re.compile(r"[\w~-]{20,}+")
 _DIGITS: Final = 3
-API_KEY: Final = re.compile(r"jmg_\w{40,}")
+API_KEY: Final = re.compile(r"jmg_[0-9A-Za-z_]{40,}")
 """An API key, wherever a client put it."""
+_KEY_STARTS: Final = "jmg_"
 # C0 and C1 controls except tab and newline; soft hyphen, fillers, zero-width, line separators, bidirectional and
 # invisible operators; lone surrogates; two that are no characters; interlinear marks; the layout of hieroglyphs; tag
 # characters; variation selectors except the one that emoji need; and all others that Unicode does not display
@@ -48,6 +49,11 @@ _MAX_MARKS: Final = 30
 _RUN = re.compile("[^\x00-\xbf\u3400-\u9fff\uac00-\ud7a3]{11,}+")
 _SLACK: Final = 4
 """Characters of the input that are read for each byte of an excerpt, since hidden ones are removed."""
+
+
+def mask_keys(text: str) -> str:
+    """Return a text without the API keys in it."""
+    return API_KEY.sub("jmg_***", text) if _KEY_STARTS in text else text
 
 
 def printable(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
 from typing import Any, Final, Self
@@ -151,6 +151,11 @@ class TokenReport:
         if typ in policy.token_types:
             return cls(rows, refusal, next=_next(policy, token.claims, refusal, knob))
         return cls(rows, refusal, *_preset_to_set(settings, policy, token, f"{knob}.preset"))
+
+    def without_what_is_wanted(self) -> Self:
+        """Return the report for somebody who may be a stranger."""
+        rows = tuple(replace(row, wanted="") for row in self.rows)
+        return replace(self, rows=rows, preset="", next="Ask who runs this gateway: `check --token-file` says why.")
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each row, and the preset that fits."""

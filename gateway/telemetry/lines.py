@@ -2,6 +2,7 @@
 the log, and the audit."""
 
 import os
+import re
 import select
 import threading
 from collections import OrderedDict
@@ -11,6 +12,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Final
 
+from gateway.text import API_KEY
+
 MAX_BYTES: Final = 4 * 1024**2
 """Bytes of the buffer, some 8,000 lines."""
 _EACH: Final = 256
@@ -18,6 +21,7 @@ _EACH: Final = 256
 CLOSE_TIMEOUT: Final = 0.5
 """Seconds that :meth:`Lines.close` waits for the last lines."""
 _RETRY: Final = 1.0
+_KEY: Final = re.compile(API_KEY.pattern.encode())
 PIPE_BUF: Final = 4096
 """Bytes that Linux writes to a pipe at once or not at all, pipe(7): no other process writes in between."""
 _BATCH: Final = 0.05
@@ -65,7 +69,7 @@ class Lines:
 
     def put(self, line: str | bytes) -> bool:
         """Put a line into the buffer. The thread writes it soon. Return False where the line is lost."""
-        raw = line if isinstance(line, bytes) else line.encode("utf-8", "backslashreplace")
+        raw = _masked(line if isinstance(line, bytes) else line.encode("utf-8", "backslashreplace"))
         with self._lock:
             if self._size + _cost(raw) > self._most:
                 self._lost += 1
@@ -78,6 +82,7 @@ class Lines:
         """Put a line into the buffer, to be written now. Return what is done once it is written, or has the
         :class:`OSError` why not. A line that failed, or was cancelled, is not written later."""
         written: Future[None] = Future()
+        line = _masked(line)
         with self._lock:
             if self._size + _cost(line) > self._most:
                 written.set_exception(OSError(f"{self._size} bytes wait to be written"))
@@ -198,6 +203,11 @@ class Lines:
                     with suppress(InvalidStateError):
                         written.set_exception(error)
         self._failed(error)
+
+
+def _masked(raw: bytes) -> bytes:
+    """Return a line without the API keys in it, wherever a client put them."""
+    return _KEY.sub(b"jmg_***", raw) if b"jmg_" in raw else raw
 
 
 def _cost(raw: bytes) -> int:

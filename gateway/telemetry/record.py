@@ -24,7 +24,7 @@ from gateway.telemetry import cells, logs
 from gateway.telemetry.cells import BUCKETS, CELLS, KNOWN, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
 from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.telemetry.trace_context import Span, Trace, is_sampled, trace_id
-from gateway.text import API_KEY, printable
+from gateway.text import mask_keys, printable
 
 REQUEST_ID: Final[str] = istr("X-Request-Id")
 OK: Final = "ok"
@@ -226,8 +226,9 @@ RECORD: Final[ContextVar[Record]] = ContextVar("request", default=_NOBODY)
 def end(record: Record) -> None:
     """End a record, once: write its line, count it, and give it to each sink. Later, only exchanges are counted."""
     record.ended = time.perf_counter()
-    if "jmg_" in f"{record.path}{record.tool}":  # nearly never, and the search takes ten times as long
-        record.path, record.tool = API_KEY.sub("jmg_***", record.path), API_KEY.sub("jmg_***", record.tool)
+    if "jmg_" in f"{record.path}{record.tool}{record.method}":  # nearly never, and three searches take longer
+        record.path, record.tool = mask_keys(record.path), mask_keys(record.tool)
+        record.method = mask_keys(record.method)
     if decide is not None and not record.is_decided:
         decide(record)
     if logs.threshold <= logs.INFO and (logs.failed_requests if record.outcome else logs.ok_requests):
@@ -330,7 +331,7 @@ def new_id() -> str:
 def client_name(info: object) -> str:
     """Return what a client calls itself in its ``clientInfo``, short and printable; "" where it does not."""
     name = info.get("name") if isinstance(info, dict) else None
-    return _cut(name, _SHORT) if isinstance(name, str) else ""
+    return _cut(mask_keys(name), _SHORT) if isinstance(name, str) else ""
 
 
 def _cut(text: str, most: int) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias, TypeGuard
 from msgspec import Struct, field
 from multidict import MultiMapping, istr
 
+from gateway.text import mask_keys
+
 Trace: TypeAlias = Mapping[str, str]
 
 
@@ -57,7 +59,7 @@ def trace_of_meta(meta: Mapping[str, Any], ambient: Trace | None) -> Trace:
     baggage = meta.get("baggage")
     if not isinstance(baggage, str) or len(baggage) > _MAX_BAGGAGE:
         return trace
-    members = ",".join(filter(_BAGGAGE_MEMBER.fullmatch, baggage.split(","))).strip(" \t")
+    members = mask_keys(",".join(filter(_BAGGAGE_MEMBER.fullmatch, baggage.split(","))).strip(" \t"))
     return {**trace, "baggage": members} if members else trace
 
 
@@ -75,7 +77,7 @@ def _trace(parent: object, state: object) -> Trace:
     """Return the headers. A state has no meaning without its parent (§3.3)."""
     if not (isinstance(parent, str) and _PARENT_FORM.fullmatch(parent)):
         return {}
-    return {"traceparent": parent, "tracestate": state} if _is_state(state) else {"traceparent": parent}
+    return {"traceparent": parent, "tracestate": mask_keys(state)} if _is_state(state) else {"traceparent": parent}
 
 
 def _is_state(state: object) -> TypeGuard[str]:

@@ -225,17 +225,20 @@ class ServicePage:
     async def _instead(self, exchange: Exchange) -> Response | None:
         """Return the page in place of the one that is asked for: why a token is refused, the one without names, or that
         this caller asked too often. Each page counts as a listing."""
-        if exchange.error is not None:
-            report = self.report(_raw(exchange), str(exchange.error.message))
-            return self._render(exchange, "whoami.html", 401, principal=None, report=report, accepted=False)
-        if self.mode == TOKEN and exchange.caller.principal is None:
-            return render("shell.html", exchange.request.safe_path)
+        refused = exchange.error
         try:
             with suppress(InsufficientScope):  # the page says which one is missing
-                await self.operations.admit_discovery(exchange.caller)
+                await self.operations.admit_discovery(Caller(exchange.record.address) if refused else exchange.caller)
         except RateLimited as error:
             exchange.note_error(error)
             return self._render(exchange, "none.html", error.status, title="Too many pages", message=error.message)
+        if refused is not None:
+            report = self.report(_raw(exchange), str(refused.message))
+            if self.mode == TOKEN:
+                report = report.without_what_is_wanted()
+            return self._render(exchange, "whoami.html", 401, principal=None, report=report, accepted=False)
+        if self.mode == TOKEN and exchange.caller.principal is None:
+            return render("shell.html", exchange.request.safe_path)
         return None
 
     async def who_am_i(self, exchange: Exchange) -> Response:

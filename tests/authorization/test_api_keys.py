@@ -20,7 +20,7 @@ from gateway.config.key_file import KeyFileError, add_key, read_keys, revoke_key
 from gateway.config.source import ConfigError, load_settings
 from gateway.settings.auth import ApiKey
 from tests.authorization.issuer import ForgedIssuer
-from tests.authorization.stand import CALLS, LISTS, Stand, challenge_of, names, stand
+from tests.authorization.stand import CALLS, LISTS, REST, Stand, challenge_of, names, stand
 from tests.configuring import put
 from tests.each import each
 from tests.protocol.official import LEGACY, MODERN
@@ -255,6 +255,17 @@ async def test_a_key_in_the_url_is_refused_and_logged_nowhere(file: Path, capsys
         for surface in CALLS:
             await it.client(key).call(surface, f"{key} add")
         await it.client(key).send("GET", "/mcp/tools/list", headers={"X-Request-Id": key})
+        client = it.client(key)
+        state = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": f"a={key}", "baggage": f"b={key}"}
+        params = {"name": "add", "arguments": {"a": 2, "b": 3}, "_meta": state}
+        assert (await client.modern("tools/call", params)).status == 200
+        assert (await client.call(REST, "add", {"a": 2, "b": 3})).status == 200
+        sent = [str(dict(asked.headers)) for asked in it.backend.requests]
+        assert any("jmg_***" in headers for headers in sent)
+        assert not any(key in headers for headers in sent)
+        assert "jmg_***" in (await client.speak(MODERN, key, {})).error["message"]
+        named = {"protocolVersion": LEGACY[0], "capabilities": {}, "clientInfo": {"name": key, "version": "1"}}
+        assert (await client.speak(LEGACY[0], "initialize", named)).status == 200
         revoke_keys(file, "ann")
         await read_again(it)
         await it.client(key).list(MODERN)

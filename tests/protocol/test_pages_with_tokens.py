@@ -34,6 +34,23 @@ async def test_pages_of_strangers_count_too_where_tools_are_for_callers_with_a_t
         assert (await it.of("ann").get("/")).status == 200
 
 
+async def test_pages_with_a_bad_token_count_for_their_address() -> None:
+    for mode in ("public", "token"):
+        async with stand(f"server.page={mode}", "limits.discovery=2/day") as it:
+            stranger = it.client("rubbish")
+            assert [(await stranger.get(path)).status for path in ("/", "/page/add", "/page")] == [401, 401, 429]
+            assert (await it.of("ann").get("/")).status == 200
+
+
+async def test_a_page_for_those_with_a_token_tells_others_nothing_of_what_is_wanted() -> None:
+    for mode, is_told in (("public", True), ("token", False)):
+        async with stand(f"server.page={mode}", "auth.scopes.call=[secret-scope]") as it:
+            page = await it.client(it.issuer.sign(sub="ann", aud="https://elsewhere.example")).get("/page")
+            assert page.status == 401
+            assert "elsewhere.example" in words(page)
+            assert [text in words(page) for text in (RESOURCE, "secret-scope")] == [is_told, is_told]
+
+
 async def test_who_am_i_counts_the_tools_that_a_scope_for_all_calls_would_bring_and_says_what_a_listing_needs() -> None:
     async with stand("server.page=public", "auth.scopes.call=[caller]", "auth.scopes.list=[lister]") as it:
         me = plain(await it.of("ann", "lister").get("/page"))
