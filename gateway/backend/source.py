@@ -59,7 +59,9 @@ class BackendSource:
     ``url`` is the JSON-RPC endpoint, ``listing`` what the operator says of the listing.
     ``patience`` bounds each question, in seconds. ``secrets`` and those in ``parts`` are removed from answers.
     ``form`` is the form of the questions. It becomes one of ``others`` where the service complains about the first and
-    understands that one. ``reserve`` counts the memory of answers until :meth:`close`, and says whether there is room.
+    understands that one. ``has_credential`` says that the questions carry one, whose refusal ends the search.
+    ``accepted`` is the first question to which a response of JSON-RPC came. ``reserve`` counts the memory of answers
+    until :meth:`close`, and says whether there is room.
     """
 
     def __init__(
@@ -74,13 +76,16 @@ class BackendSource:
         secrets: Sequence[str] = (),
         form: MessageForm = PLAIN,
         others: Sequence[MessageForm] = (ALWAYS, ONE, INTEGERS),
+        has_credential: bool = False,
         reserve: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self.url = url
         self.listing = listing
         self.patience = patience
         self.form = form
+        self.accepted = ""
         self._others = tuple(others)
+        self._has_credential = has_credential
         self._transport = transport
         self._parts = parts
         self._credentials = prepare_secrets((*parts.secrets, *secrets))
@@ -135,7 +140,9 @@ class BackendSource:
         if isinstance(reply, SourceAnswer):
             return reply, is_socket and (reply.late or reply.ended)
         found, complains = await self._result_in(reply, id, form)
-        return replace(found, http=reply.http), complains
+        if (found.has_value or found.error) and not found.denied and params is None:
+            self.accepted = self.accepted or method
+        return replace(found, http=reply.http, refused=found.unauthorized and self._has_credential), complains
 
     async def get_document(self, url: str) -> SourceAnswer:
         """GET a JSON document, where that is possible."""

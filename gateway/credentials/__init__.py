@@ -1,7 +1,7 @@
 """Choose, check and build the credential that the gateway sends to the backend. ``_ALL_MODES`` lists the modes."""
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from gateway.backend.redaction import is_credential_header, looks_secret
 from gateway.credentials.caller_headers import CallerHeaders, header_faults
@@ -170,6 +170,9 @@ def build_credentials(
     credential = modes.calls(tokens(calls))
     shares = listing.mode == AUTO and modes.effective_listing is modes.calls  # so that both share its cached tokens
     of_listing = credential if shares else modes.effective_listing(tokens(listing))
+    for one, section in ((credential, calls), (of_listing, listing)):
+        if isinstance(one, NoCredential) and header_secrets(settings):  # backend.headers have one
+            one.tries = tokens(section).tries
     if headers := settings.backend.caller_headers:
         return CallerHeaders(credential, headers, True), CallerHeaders(of_listing, headers, False)
     return credential, of_listing
@@ -180,6 +183,14 @@ def correct_credentials(settings: ServiceSettings) -> str:
     own = settings.backend.listing.credentials.mode != "auto"
     where = settings.knob("backend.listing.credentials" if own else "backend.credentials")
     return f"Correct {where}, whose mode is {credential_modes(settings).effective_listing.name}."
+
+
+def section_secrets(section: Credentials) -> list[Any]:
+    """Return what makes one credential another: what a section says of it, with its secrets."""
+    password, login, send = section.password, section.login, section.send
+    params = None if login is None or login.params is None else login.params.get_secret_value()
+    secret = None if password is None else password.get_secret_value()
+    return [section.mode, section.user, secret, params, None if send is None else send.revealed()]
 
 
 def header_secrets(settings: ServiceSettings) -> tuple[str, ...]:

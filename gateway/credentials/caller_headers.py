@@ -27,6 +27,7 @@ class CallerHeaders(Credential):
     def __init__(self, inner: Credential, headers: Mapping[str, CallerHeader], enforces: bool) -> None:
         """``enforces``: a caller without a required claim is refused. A listing goes without it."""
         self._inner = inner
+        self.tries = inner.tries
         self._headers = headers
         self._enforces = enforces
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gateway.backend.redaction import is_credential_header, looks_secret, secrets_in_headers
+from gateway.backend.refusals import CredentialTries
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.grants import TokenClient
 from gateway.errors import GatewayError
@@ -35,6 +36,10 @@ class Credential(ABC):
     """Groups of knobs in its section. Of each group at least one must be set, and not to an empty text."""
     parts: RequestParts | None = None
     """Parts of each request, where they are the same for all callers. Then nothing has to be asked."""
+    counts_refusals: ClassVar[bool] = False
+    """True if each request carries what a user could be locked out for."""
+    tries: CredentialTries | None = None
+    """Count of its refusals, where each request carries it; a login counts its own."""
     refuses: ClassVar[tuple[str, ...]] = ("user", "password", "login", "send")
     """Knobs in its section that must not be set."""
 
@@ -42,6 +47,7 @@ class Credential(ABC):
         """Keep the settings of the section, which ``tokens`` has, and ``tokens`` to request tokens with."""
         self._settings = tokens.settings
         self._tokens = tokens
+        self.tries = tokens.tries if self.counts_refusals else None
 
     @classmethod
     def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:

@@ -30,6 +30,7 @@ class StaticCredential(FixedCredential):
     """Send what the settings say: headers, or a key elsewhere in the request."""
 
     name = "static"
+    counts_refusals = True
     shows = "fixed headers or keys, the same for every caller"
     sends_own_secret = True
     needs = (("send",),)
@@ -41,6 +42,7 @@ class StaticCredential(FixedCredential):
 
 
 class _UserCredential(FixedCredential):
+    counts_refusals = True
     needs = (("user",), ("password",))
     refuses = ("login",)
 

@@ -9,6 +9,7 @@ import structlog
 
 from gateway.auth.issuers import OAuthClient
 from gateway.auth.jwks import FetchFailed
+from gateway.backend.refusals import CredentialTries
 from gateway.backend.transport import Transport
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from gateway.http_client.response import AnswerTooLarge, OutboundError
@@ -53,7 +54,8 @@ class BackendEndpoint:
 
 
 class TokenClient:
-    """Request tokens at ``token_endpoint``, within ``timeout`` seconds. Modes that ask the backend use ``backend``."""
+    """Request tokens at ``token_endpoint``, within ``timeout`` seconds. Modes that ask the backend use ``backend``, and
+    ``tries`` to count what it refuses."""
 
     def __init__(
         self,
@@ -61,10 +63,12 @@ class TokenClient:
         settings: Credentials,
         token_endpoint: Callable[[], Awaitable[str]],
         backend: BackendEndpoint,
+        tries: CredentialTries,
         timeout: float = TIMEOUT,
     ) -> None:
         self.settings = settings
         self.backend = backend
+        self.tries = tries
         self._client = OAuthClient(outbound, settings, token_endpoint, timeout)
 
     async def request_token(self, grant: str, form: Mapping[str, str]) -> Grant:

@@ -4,6 +4,7 @@ One login serves all callers and the listing until the service says that it has 
 call logs in again, for all that wait; :meth:`Credential.renew` has the others sent again.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -16,12 +17,12 @@ from msgspec.structs import replace
 from gateway import jsonrpc
 from gateway.backend.client import UNQUOTED, busy_fault, same_origin
 from gateway.backend.redaction import looks_secret, prepare_secrets, redact_text
+from gateway.backend.refusals import RefusedBefore
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Outgoing, Reply
 from gateway.concurrency.single_flight import SingleFlight
 from gateway.credentials.contract import Credential, parts_to_send
 from gateway.credentials.grants import TIMEOUT, CredentialUnavailable, TokenClient, credential_unavailable
-from gateway.errors import BackendUnavailable
 from gateway.http_client.response import OutboundError
 from gateway.jsonrpc.bounds import echoes_unquoted
 from gateway.jsonrpc.response import parse_response
@@ -35,8 +36,6 @@ MAX_VALUE: Final = 8192
 """Characters of one value that is found in it."""
 SETTLED: Final = 5.0
 """Seconds after a renewal in which refusals do not renew again: they have another reason, such as a lack of rights."""
-REFUSED_FOR: Final = 30.0
-"""Seconds for which a refused login is not repeated: many services lock a user out after some."""
 _UNAUTHORIZED: Final = frozenset((401,))
 _KEY: Final = b"login"
 _REMEMBERED: Final = 4  # logins whose values are redacted: a late answer may quote one that has been renewed
@@ -65,7 +64,8 @@ class LoginCredential(Credential):
         self._logins = 0
         self._found: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
         self._flights = SingleFlight[bytes, RequestParts]()
-        self._renewed_at = self._refused_at = float("-inf")
+        self._renewed_at = float("-inf")
+        self._refusal = "the service did not let the gateway log in"
 
     async def request_parts(self, caller: Caller) -> RequestParts:
         parts = self._parts or await self._flights.join(_KEY, self._log_in)
@@ -84,8 +84,15 @@ class LoginCredential(Credential):
         return self._clock() - self._renewed_at < SETTLED
 
     async def _log_in(self) -> RequestParts:
-        if self._clock() - self._refused_at < REFUSED_FOR:
-            raise BackendUnavailable("The backend does not let the gateway log in", retry_after=int(REFUSED_FOR))
+        try:
+            async with self._tokens.tries.turn(always=True):
+                return await self._try_login()
+        except RefusedBefore as refusal:
+            unavailable = CredentialUnavailable(f"login: {self._refusal}; {refusal}")
+            unavailable.retry_after = math.ceil(refusal.wait) or 1
+            raise unavailable from None
+
+    async def _try_login(self) -> RequestParts:
         try:
             reply = await self._ask()
             found = _values_in(reply, self._login, self._id)
@@ -104,13 +111,15 @@ class LoginCredential(Credential):
         except CredentialUnavailable as refusal:
             if (fault := busy_fault(reply, self._login.method, unsent=True)) is not None:
                 raise fault from None
-            if not refusal.busy:
-                self._refused_at = self._clock()
             reason = excerpt(redact_text(refusal.reason, prepare_secrets(self.secrets())), _EXCERPT)
+            if not refusal.busy:
+                self._refusal = reason
+                await self._tokens.tries.refuse(stops_calls=True)
             raise credential_unavailable(f"login: {reason}", busy=refusal.busy) from None
         except OutboundError as error:
             raise credential_unavailable(f"login: {error}") from error
         self._parts = parts
+        await self._tokens.tries.accept()
         log.info("logged in at the backend", method=self._login.method)
         return parts
 

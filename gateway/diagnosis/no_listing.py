@@ -25,6 +25,7 @@ from gateway.diagnosis.said import of_answer, of_page, quoted, text_of
 from gateway.diagnosis.trouble import PATHS, Diagnosis, Elsewhere, Question, Trouble, is_message
 from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
+from gateway.listing.drupal import is_of_drupal
 from gateway.listing.reader import HELD_BACK
 from gateway.units import format_duration
 
@@ -178,8 +179,7 @@ def _other_dialect(trouble: Trouble) -> Question | None:
 
 def _drupal(trouble: Trouble) -> Diagnosis | None:
     """Find Drupal without a module that lists methods."""
-    heads = [step.answer.http.headers for step in trouble.steps if step.answer.http is not None]
-    if not any("X-Drupal-Dynamic-Cache" in head or head.get("X-Generator", "").startswith("Drupal") for head in heads):
+    if not any(step.answer.http is not None and is_of_drupal(step.answer.http) for step in trouble.steps):
         return None
     if any(step.answer.error for step in trouble.calls):
         cause = f"This is Drupal, and its module jsonrpc_discovery is off: {DRUPAL_PATH} is not there."

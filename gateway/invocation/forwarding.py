@@ -1,6 +1,7 @@
 """Forward a call that may run to the service: with the credential, the deadline and the structure of ``params``."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,18 +25,24 @@ from gateway.text import masked_url
 _LARGE: Final = 256 * 1024
 """Bytes of an exchange from which the values of its arguments are serialized before the call is sent."""
 
+_REFUSED_BEFORE: Final = (
+    "The backend does not accept the gateway's credential; the call was not sent, so it is safe to repeat"
+)
+
 log = structlog.get_logger()
 
 
 @dataclass(eq=False, repr=False)
 class Forwarder:
-    """Send calls to one service. ``_timeout`` is the time in seconds of a call whose tool has none of its own."""
+    """Send calls to one service. ``_timeout`` is the time in seconds of a call whose tool has none of its own.
+    ``_is_refused`` asks the service about the credential, and returns None where nobody answers."""
 
     _client: BackendClient
     _credential: Credential
     _param_structures: ParamStructures
     _budget: ResendBudget
     _timeout: float
+    _is_refused: Callable[[], Awaitable[bool | None]]
 
     def __repr__(self) -> str:
         url, credential = masked_url(self._client.url), type(self._credential).__name__
@@ -63,6 +70,8 @@ class Forwarder:
         :class:`~gateway.errors.AuditUnavailable` where the audit is required, and cannot be written.
         """
         binding = tool.binding
+        if (tries := self._credential.tries) is not None and not (tries.is_calm or await tries.admit(self._is_refused)):
+            raise BackendUnavailable(_REFUSED_BEFORE, retry_after=math.ceil(tries.wait) or 1)
         parts = self._credential.parts or await self._credential.request_parts(caller)
         timeout = binding.timeout or self._timeout
         # The queue and the breaker count by it.
@@ -84,7 +93,15 @@ class Forwarder:
                 shown.note_content("result", result)
             return result
         except BackendUnauthorized:
-            raise self._unauthorized_error(caller, tool, answer_started) from None
+            error = self._unauthorized_error(caller, tool, answer_started)
+            if tries is not None:
+                await tries.doubt(self._is_refused)
+            raise error from None
+
+    async def retry_credential(self) -> None:
+        """Ask again about a credential that the service refused, if the operator wants it."""
+        if (tries := self._credential.tries) is not None:
+            await tries.admit(self._is_refused)
 
     def _unauthorized_error(self, caller: Caller, tool: Tool, answer_started: bool) -> GatewayError:
         """Return the error for a backend's 401. Only where the caller's own token was sent can the caller repair it.

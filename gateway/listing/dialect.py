@@ -45,7 +45,8 @@ class Step:
 class NoListing(Exception):
     """Raised where the backend gave no listing in this dialect; ``steps`` are the questions and their answers. With
     ``is_partial`` it gave a part of one, so it speaks this dialect and no other is tried. ``unauthorized``: the backend
-    does not know who asked, rather than knowing and refusing. ``away``: no question reached the backend itself."""
+    does not know who asked, rather than knowing and refusing. ``refused``: it does not accept the credential that was
+    sent, so that no other dialect is tried. ``away``: no question reached the backend itself."""
 
     def __init__(self, steps: Iterable[Step], *, is_partial: bool = False) -> None:
         self.steps = tuple(steps)
@@ -53,6 +54,7 @@ class NoListing(Exception):
         answers = [step.answer for step in self.steps]
         self.denied = any(answer.denied for answer in answers)
         self.unauthorized = any(answer.unauthorized for answer in answers)
+        self.refused = any(answer.refused for answer in answers)
         self.unreachable = any(answer.unreachable for answer in answers)
         self.away = bool(answers) and all(answer.away for answer in answers)
         super().__init__("; ".join(map(str, self.steps)))
@@ -123,8 +125,8 @@ async def first_match(questions: Iterable[Question], recognizes: Callable[[Any],
         if answer.has_value and recognizes(answer.value):
             return answer.value
         add_step(steps, question.text, answer, missing)
-        # Other questions would only wait for the same host.
-        if answer.unreachable:
+        # Other questions would only wait for the same host, or count as further attempts with a wrong password.
+        if answer.unreachable or answer.refused:
             break
     raise NoListing(steps)
 

@@ -11,12 +11,17 @@ from urllib.parse import quote
 
 from gateway.listing.dialect import DialectInfo, ListingSource, first_match, get_question, listing_of
 from gateway.listing.entries import object_of, schema_of, text_of
-from gateway.model import Listing, Method, Parameter, Structure
+from gateway.model import HttpFacts, Listing, Method, Parameter, Structure
 from gateway.text import url_beside
 
 PATH: Final = "/jsonrpc/methods"
 _CONCURRENCY: Final = 4
 _MAX_DETAILS: Final = 500
+
+
+def is_of_drupal(http: HttpFacts) -> bool:
+    """Return whether an answer says that it is Drupal's."""
+    return "X-Drupal-Dynamic-Cache" in http.headers or http.headers.get("X-Generator", "").startswith("Drupal")
 
 
 class Drupal:

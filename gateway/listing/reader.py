@@ -1,15 +1,18 @@
 """Fetch a backend's listing in the configured dialect, or in the one that probing finds: the first that is answered.
 
-No question of probing changes state. None is a batch or has ``params``, because some services crash on either. An
-unknown method may cost two seconds (aria2 slows down guessing), so each question has a short timeout.
+No question of probing changes state, but a GET puts some services out of order. None is a batch or has ``params``,
+because some services crash on either. An unknown method may cost two seconds (aria2 slows down guessing), so each
+question has a short timeout.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
+from urllib.parse import urlsplit
 
 from msgspec import structs
 
+from gateway.backend.refusals import CredentialTries, RefusedBefore
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.backend.transport import MAX_LISTING, Transport
@@ -20,10 +23,12 @@ from gateway.listing.help import Help
 from gateway.listing.ovsdb import Ovsdb
 from gateway.listing.truenas import TrueNas
 from gateway.listing.ubus import Ubus
-from gateway.model import Caller, Listing, MessageForm, SourceAnswer
+from gateway.model import ANONYMOUS, NOT_ASKED, Caller, Listing, MessageForm, SourceAnswer
 from gateway.settings.backend import Backend
 from gateway.text import secrets_in
 
+FIRST: Final = "rpc.discover"
+"""The first question to every service: a call, which each has to answer in some way."""
 PATIENCE: Final = 3.0
 """Seconds for one question while probing."""
 
@@ -47,6 +52,7 @@ _ALL_DIALECTS: Final[tuple[Dialect, ...]] = (
 
 DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in _ALL_DIALECTS}
 """Every dialect by its name, in the order of probing: those with a specification first, those of one product last."""
+_OF_DRUPAL: Final = (jsonrpc_mcp.JsonrpcMcp.name, drupal.Drupal.name)
 HELD_BACK: Final = SourceAnswer(
     "a listing, not used because the narrower one of jsonrpc_mcp was denied; "
     "set backend.listing.dialect: drupal to offer all of its methods",
@@ -57,29 +63,87 @@ HELD_BACK: Final = SourceAnswer(
 async def probe_dialects(source: ListingSource, progress: Callable[[str], None] = lambda _: None) -> Listing:
     """Return the listing in the first dialect that the backend speaks. Call ``progress`` with each name that is tried.
 
-    Raise :class:`NoListing` with every step where it speaks none, where it cannot be reached, and where it has
-    jsonrpc_mcp but denies it to this caller: Drupal's wider listing would then publish methods that the site's owner
-    held back.
+    A GET puts some services out of order until their restart, so all calls come first. Only where the first answer or
+    the path looks like Drupal's, its lists come at once.
+
+    Raise :class:`NoListing` with every step where it speaks none, where it cannot be reached or refuses the credential,
+    and where it has jsonrpc_mcp but denies it to this caller: Drupal's wider listing would then publish methods that
+    the site's owner held back.
     """
-    source = _CachingSource(source)
-    steps: list[Step] = []
-    for dialect in DIALECTS.values():
-        info = dialect.info
-        if not info.probed or (info.schemes and source.url.partition(":")[0].lower() not in info.schemes):
-            continue
-        progress(dialect.name)
-        try:
-            listing = await dialect.fetch_listing(source)
-        except NoListing as error:
-            steps += [step for step in error.steps if step not in steps]
-            if error.unreachable or error.is_partial:
-                break
-            continue
-        # The denied question may be that of jsonrpc_mcp, whose list has fewer methods than Drupal's own.
-        if listing.dialect == drupal.Drupal.name and any(step.answer.denied for step in steps):
-            raise NoListing([*steps, Step(f"GET {drupal.PATH}", HELD_BACK)])
-        return listing
-    raise NoListing(steps)
+    search = _Search(_CachingSource(source), progress)
+    first = await search.source.call_method(FIRST)
+    if first.unreachable or first.refused:
+        raise NoListing([Step(FIRST, first)])
+    search.steps += () if first.has_value else [Step(FIRST, first)]
+    probed = [dialect for dialect in DIALECTS.values() if _is_probed(dialect, source.url)]
+    at_once = [dialect for dialect in probed if dialect.name in _OF_DRUPAL and _may_be_drupal(source.url, first)]
+    listing = await search.find(at_once)
+    calls = _CallsAlone(search.source)
+    if listing is None:
+        listing = await search.find([dialect for dialect in probed if dialect not in at_once], calls)
+    if listing is None:
+        listing = await search.find([DIALECTS[name] for name in calls.wanting])
+    if listing is None:
+        raise NoListing(search.steps)
+    return listing
+
+
+def _is_probed(dialect: Dialect, url: str) -> bool:
+    info = dialect.info
+    return info.probed and (not info.schemes or url.partition(":")[0].lower() in info.schemes)
+
+
+def _may_be_drupal(url: str, first: SourceAnswer) -> bool:
+    return urlsplit(url).path.endswith("/jsonrpc") or (first.http is not None and drupal.is_of_drupal(first.http))
+
+
+class _Search:
+    """Try dialects one after the other; ``steps`` are the questions that brought no listing."""
+
+    def __init__(self, source: ListingSource, progress: Callable[[str], None]) -> None:
+        self.source = source
+        self.steps: list[Step] = []
+        self._progress = progress
+        self._is_held_back = False
+
+    async def find(self, dialects: Iterable[Dialect], calls: "_CallsAlone | None" = None) -> Listing | None:
+        """Return the first listing, None where there is none. With ``calls``, ask for no document."""
+        for dialect in dialects:
+            self._progress(dialect.name)
+            try:
+                listing = await dialect.fetch_listing(self.source if calls is None else calls.of(dialect))
+            except NoListing as error:
+                self.steps += [step for step in error.steps if step not in self.steps]
+                if error.unreachable or error.is_partial or error.refused:
+                    raise NoListing(self.steps, is_partial=error.is_partial) from None
+                # Its list has fewer methods than Drupal's own.
+                self._is_held_back = self._is_held_back or (
+                    dialect.name == jsonrpc_mcp.JsonrpcMcp.name and error.denied
+                )
+                continue
+            if listing.dialect == drupal.Drupal.name and self._is_held_back:
+                raise NoListing([*self.steps, Step(f"GET {drupal.PATH}", HELD_BACK)])
+            return listing
+        return None
+
+
+class _CallsAlone:
+    """Pass calls on to a source, and no question for a document; ``wanting`` names the dialects that have one."""
+
+    def __init__(self, source: ListingSource) -> None:
+        self._source = source
+        self.wanting: dict[str, None] = {}
+        self._dialect = ""
+        self.url, self.listing = source.url, source.listing
+        self.call_method, self.read_file = source.call_method, source.read_file
+
+    def of(self, dialect: Dialect) -> Self:
+        self._dialect = dialect.name
+        return self
+
+    async def get_document(self, url: str) -> SourceAnswer:
+        self.wanting[self._dialect] = None
+        return NOT_ASKED
 
 
 class _CachingSource:
@@ -118,7 +182,10 @@ class _CachingSource:
 
 
 class ListingCredential(Protocol):
-    """Provide what requests for a listing are sent with, and other parts than those that the backend refused."""
+    """Provide what requests for a listing are sent with, and other parts than those that the backend refused. ``tries``
+    counts refusals, None where none has to be counted."""
+
+    tries: CredentialTries | None
 
     async def request_parts(self, caller: Caller) -> RequestParts: ...
 
@@ -144,6 +211,8 @@ class ListingReader:
     def __post_init__(self) -> None:
         self._form = form_of(self.settings)
         self._probes = self.settings.listing.dialect == "auto"
+        self._question, self._answered = FIRST, ""
+        self._refused: tuple[Step, ...] = ()
         if not self._probes:
             self.dialect = self.settings.listing.dialect
 
@@ -151,7 +220,46 @@ class ListingReader:
         """Return the listing that the caller may see. Raise :class:`NoListing`, and what the credential raises.
 
         Where the backend refuses the credential, ask once more with another one, if there is one: a listing has no
-        effects."""
+        effects. One that was refused before is not sent until it is time for the next try."""
+        if (tries := self.credential.tries) is None or self.settings.listing.dialect == "static":
+            return await self._fetch_listing(caller)
+        try:
+            async with tries.turn():
+                return await self._try_listing(caller, tries)
+        except RefusedBefore as refusal:
+            waits = Step("the credential", SourceAnswer(str(refusal), denied=True, unauthorized=True))
+            raise NoListing((*self._refused, waits)) from None
+
+    async def _try_listing(self, caller: Caller, tries: CredentialTries) -> Listing:
+        """Return the listing, and note whether the credential was accepted. Raise :class:`NoListing`."""
+        self._answered = ""
+        try:
+            listing = await self._fetch_listing(caller)
+        except NoListing as error:
+            # At another address than the JSON-RPC endpoint all questions have to be refused, and calls may work.
+            if error.refused or (error.steps and all(step.answer.unauthorized for step in error.steps)):
+                self._refused = error.steps
+                await tries.refuse(stops_calls=error.refused and self.settings.listing.url is None)
+            elif self._answered:
+                await tries.accept()
+            raise
+        if self._answered or not tries.stops_calls:
+            await tries.accept()
+        self._question = self._answered or self._question
+        return listing
+
+    async def is_refused(self, credential: ListingCredential) -> bool | None:
+        """Return whether the JSON-RPC endpoint refuses the credential of calls, None where it does not answer."""
+        parts = await credential.request_parts(ANONYMOUS)
+        source = self._source(ANONYMOUS, parts, PATIENCE)
+        source.listing = source.listing.model_copy(update={"url": None})
+        try:
+            answer = await source.call_method(self._question)
+        finally:
+            source.close()
+        return None if answer.away or answer.unreachable else answer.unauthorized
+
+    async def _fetch_listing(self, caller: Caller) -> Listing:
         parts = await self.credential.request_parts(caller)
         try:
             return await self._read_listing(caller, parts)
@@ -181,6 +289,7 @@ class ListingReader:
             self._form = form_of(self.settings)
             raise
         finally:
+            self._answered = self._answered or source.accepted
             source.close()
         self._form = source.form
         # Discovery compares the digest of the answers, so an unchanged listing is not built again.
@@ -188,6 +297,7 @@ class ListingReader:
 
     def _source(self, caller: Caller, parts: RequestParts, patience: float | None) -> BackendSource:
         settings, listing = self.settings, self.settings.listing
+        has_credential = self.credential.tries is not None or bool(parts.secrets)
         others = _other_forms(settings) if self._form == form_of(settings) else ()
         if any(form.framing != self._form.framing for form in others):
             patience = PATIENCE  # who waits for the end of a message says nothing
@@ -204,6 +314,7 @@ class ListingReader:
             secrets=(*self.secrets, *secrets_in(settings.url), *secrets_in(listing.url or "")),
             form=self._form,
             others=others,
+            has_credential=has_credential,
             reserve=self.reserve,
         )
 

@@ -97,9 +97,9 @@ class SourceAnswer:
 
     With ``has_value``, ``value`` is JSON (a result, or a document). Otherwise ``summary`` says what came instead.
     ``denied`` is a refusal for lack of rights, and ``unauthorized`` one with HTTP 401, where the credential itself is
-    refused. ``unreachable`` means that further questions are useless. ``away`` means that nobody answered for the
-    service: it may be back in a moment; with ``late``, because the answer did not come in time, and with ``ended``,
-    because the connection ended before it.
+    refused; with ``refused`` one was sent, to the JSON-RPC endpoint itself. ``unreachable`` means that further
+    questions are useless. ``away`` means that nobody answered for the service: it may be back in a moment; with
+    ``late``, because the answer did not come in time, and with ``ended``, because the connection ended before it.
     ``error`` is the message of a JSON-RPC error, "" where there is none. ``http`` is the HTTP answer, if there was one.
     """
 
@@ -108,6 +108,7 @@ class SourceAnswer:
     has_value: bool = False
     denied: bool = False
     unauthorized: bool = False
+    refused: bool = False
     unreachable: bool = False
     away: bool = False
     late: bool = False

@@ -254,8 +254,7 @@ class Server:
         while (service := self.services.get(mount)) not in (None, asked):
             asked = service
             with service.uses:
-                service.shared_listing.ask_backend()
-                trouble = await service.discovery.refresh_now()
+                trouble = await service.refresh_now()
         return _named(asked, trouble) if asked and trouble else ""
 
     def _retire(self, old: Resource) -> None:

@@ -1,18 +1,27 @@
 """One fronted JSON-RPC service, which is one protected resource: build all its parts from its settings."""
 
+import hmac
 import time
 from functools import partial
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+from gateway import jsonrpc
 from gateway.backend.admission import BackendGate, CallAdmission, ListingAdmission
 from gateway.backend.choice import open_transport
 from gateway.backend.client import BackendClient
 from gateway.backend.redaction import ErrorRedactor
+from gateway.backend.refusals import CredentialTries
 from gateway.catalog import build
 from gateway.config import source as config
 from gateway.config.service_files import backend_tls
-from gateway.credentials import build_credentials, credential_faults, credential_modes, header_secrets
+from gateway.credentials import (
+    build_credentials,
+    credential_faults,
+    credential_modes,
+    header_secrets,
+    section_secrets,
+)
 from gateway.credentials.contract import Credential
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.diagnosis.no_listing import known_diagnosis
@@ -53,6 +62,7 @@ class Service(Resource):
         self.certificate_end = tls.certificate_end()
         self.transport = open_transport(settings, tls, held.reserve, self.mount.unfinished, digest=answers)
         self._endpoint = BackendEndpoint(self.transport, backend.target, form_of(backend))
+        self._tries: dict[str, CredentialTries] = {}
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets(), *header_secrets(settings))
         self.secrets = (*sent, *settings.catalog.secrets())
@@ -129,8 +139,19 @@ class Service(Resource):
             return "the first listing has not come yet"
         return super().unready()
 
+    async def refresh_now(self) -> str:
+        """Ask for the listing now, with a credential that was refused, too. Return why that failed, or ""."""
+        self.shared_listing.ask_backend()
+        for tries in self._tries.values():
+            tries.force()
+        trouble = await self.discovery.refresh_now()
+        await self.invocation.forwarder.retry_credential()
+        return trouble
+
     async def close(self) -> None:
         self.shared_listing.close()
+        for tries in self._tries.values():
+            tries.close()
         self.discovery_notices.close()
         await super().close()
         await self.discovery.close()
@@ -138,7 +159,17 @@ class Service(Resource):
 
     def _tokens(self, section: Credentials) -> TokenClient:
         issuers = self.auth.issuers
-        return TokenClient(issuers.outbound, section, lambda: issuers.token_endpoint(section), self._endpoint)
+        endpoint = partial(issuers.token_endpoint, section)
+        return TokenClient(issuers.outbound, section, endpoint, self._endpoint, self._tries_of(section))
+
+    def _tries_of(self, section: Credentials) -> CredentialTries:
+        """Return the count of a credential's refusals, by its digest: a changed setting or secret begins anew."""
+        made_of = [repr(self.settings.backend), section_secrets(section), header_secrets(self.settings)]
+        secret = next(iter(self._keys.derive("credential")), b"")  # so that who reads the store cannot guess it
+        digest = hmac.digest(secret, jsonrpc.encode(made_of), "sha256").hex()[:32]
+        if digest not in self._tries:
+            self._tries[digest] = CredentialTries(self._store, digest)
+        return self._tries[digest]
 
     def _discovery(self, callers_own: bool) -> Discovery:
         backend, send = self.settings.backend, self.settings.backend.credentials.send
@@ -172,7 +203,8 @@ class Service(Resource):
         redactor = ErrorRedactor(hidden)
         client = BackendClient(admission, backend.target, most, redactor, self.secrets, passes_errors=passes)
         structures, resends = self.learned.param_structures, self.learned.gate.resends
-        return Forwarder(client, credential, structures, resends, backend.timeout)
+        ask = partial(self.reader.is_refused, credential)
+        return Forwarder(client, credential, structures, resends, backend.timeout, ask)
 
     def _prepare_pages(self, catalog: Catalog) -> None:
         """Render the first pages of a catalog before a client asks for them, and name its tools in the metrics."""

@@ -60,7 +60,8 @@ class Store(Protocol):
         ...
 
     async def mark(self, key: str, ttl: float) -> None:
-        """Mark the key for ``ttl`` seconds anew. While a shared store is unavailable, the others learn of it later."""
+        """Mark the key for ``ttl`` seconds anew, 0 to end the mark. While a shared store is unavailable, the others
+        learn of it later."""
         ...
 
     async def has(self, key: str) -> bool:

@@ -64,7 +64,9 @@ class MemoryStore:
         return True
 
     async def mark(self, key: str, ttl: float) -> None:
-        self._keys(key)[key] = self._clock() + ttl
+        keys = self._keys(key)
+        keys.pop(key, None)  # a mark for no time would leave an earlier one
+        keys[key] = self._clock() + ttl
 
     async def has(self, key: str) -> bool:
         return key in self._keys(key)

@@ -79,6 +79,7 @@ FIELDS: Final = {
     "replicas": "what the replicas share now",
     "retry_after": "seconds after which to come again",
     "seconds": "seconds that it lasted",
+    "sent_again_after": "the time until it is sent again",
     "serving": "what is served meanwhile",
     "silent_for": "seconds since its last report",
     "starts_in": "seconds until it is started again",
@@ -218,6 +219,10 @@ EVENTS: Final = (
           "more. Calls on it may have run. Look why the service sends so much and does not end it, or raise "
           "`server.max_buffered`."),
     Event("logged in at the backend", "info", "method", "By `backend.credentials.login`."),
+    Event("the service refuses the credential", "error", "sent_again_after", "Correct `backend.credentials`, or mend the "
+          "account. It is tried [by the clock](credentials.md#a-credential-that-is-refused), and at once after a changed "
+          "setting or `POST /refresh`. After a refusal at the JSON-RPC endpoint, calls get 502, unsent."),
+    Event("the service accepts the credential again", "info", "", "Calls are sent again."),
     Event("no token for the backend", "error", "reason", "The token endpoint refuses: look at the credentials."),
     Event("the token endpoint does not answer", "warning", "reason", "It is tried again at the next call."),
     Event("the backend does not accept the gateway's credential", "error", "method", "Correct "

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gateway import credentials
 from gateway.auth.jwks import FetchFailed
 from gateway.backend.http import HttpTransport
+from gateway.backend.refusals import CredentialTries
 from gateway.credentials.contract import Credential
 from gateway.credentials.exchange import ClientCredentials, TokenExchange
 from gateway.credentials.grants import BackendEndpoint, TokenClient
@@ -16,6 +17,7 @@ from gateway.credentials.login import LoginCredential
 from gateway.http_client.session import Outbound
 from gateway.model import AccessToken, Caller, MessageForm, Principal, View
 from gateway.settings import Credentials
+from gateway.store.memory import MemoryStore
 from tests.authorization.token_endpoint import TokenEndpoint
 from tests.fault.behaviours import result
 from tests.fault.scripted import ScriptedBackend
@@ -72,7 +74,8 @@ class World:
             return self.endpoint.url
 
         backend = BackendEndpoint(HttpTransport(self.outbound, self.backend.url), self.backend.url, MessageForm())
-        return TokenClient(self.outbound, settings, token_endpoint_url, backend, self.timeout)
+        tries = CredentialTries(MemoryStore(self.clock), "", self.clock)
+        return TokenClient(self.outbound, settings, token_endpoint_url, backend, tries, self.timeout)
 
     def credential(self, mode: str) -> Credential:
         settings = Credentials.model_validate({"mode": mode, **MODES[mode]})

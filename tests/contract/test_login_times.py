@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from gateway.credentials.login import MAX_VALUE, REFUSED_FOR, SETTLED, LoginCredential
+from gateway.backend.refusals import DELAYS
+from gateway.credentials.login import MAX_VALUE, SETTLED, LoginCredential
 from gateway.errors import BackendBusy, BackendUnavailable
 from gateway.model import ANONYMOUS
 from tests.authorization.token_endpoint import TokenEndpoint
@@ -69,7 +70,7 @@ async def test_a_refused_login_is_tried_again_after_a_while(world: World) -> Non
             await credential.request_parts(ANONYMOUS)
     assert world.backend.calls("log.in") == 1
     world.backend.on("log.in", NewSessions([]))
-    world.now += REFUSED_FOR - 0.125
+    world.now += DELAYS[0] - 0.125
     with pytest.raises(BackendUnavailable):
         await credential.request_parts(ANONYMOUS)
     world.now += 0.125
@@ -99,7 +100,7 @@ async def test_a_value_of_a_login_has_a_bound(world: World) -> None:
 
 @each("status", [429, 503])
 async def test_a_login_that_is_told_when_to_come_again_was_not_refused(world: World, status: int) -> None:
-    """Whatever its body says: what is refused is not tried again for half a minute."""
+    """Whatever its body says: what is refused is not tried again for a quarter of an hour."""
     busy = Body(error(-32000, "Slow down").payload, status, headers=(("Retry-After", "3"),))
     world.backend.on("log.in", busy)
     credential = login_of(world)

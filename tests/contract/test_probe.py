@@ -25,14 +25,9 @@ from tests.fault.scripted import ScriptedBackend
 from tests.tables import each_row
 
 ALL: Final = [
+    "rpc.discover",
     "GET /api/mcp/tools/list",
     "GET /api/jsonrpc/methods",
-    "rpc.discover",
-    "GET /api/jsonrpc/openrpc.json",
-    "GET /api/openrpc.json",
-    "GET /openrpc.json",
-    "GET /.well-known/openrpc.json",
-    "GET /api/jsonrpc",
     "rpc.describe",
     "system.describe",
     "system.listMethods",
@@ -43,6 +38,11 @@ ALL: Final = [
     "rpc.methods",
     "methods",
     "commands",
+    "GET /api/jsonrpc/openrpc.json",
+    "GET /api/openrpc.json",
+    "GET /openrpc.json",
+    "GET /.well-known/openrpc.json",
+    "GET /api/jsonrpc",
 ]
 """Every question of a probe that finds nothing."""
 OPENRPC: Final = {"openrpc": "1.2.6", "methods": [{"name": "found", "params": []}]}
@@ -126,6 +126,8 @@ class Timed:
 
 class Nothing:
     """Add no credential."""
+
+    tries = None
 
     async def request_parts(self, caller: Caller) -> RequestParts:
         return RequestParts()

@@ -89,6 +89,13 @@ async def test_what_is_of_one_resource_is_not_of_another(store: Store) -> None:
     assert await taken(other.permit("k", 1, 2)) == 2
 
 
+async def test_a_mark_for_no_time_ends_an_earlier_one(store: Store, other: Store) -> None:
+    await store.mark("k", 60)
+    await store.mark("k", 0)
+    assert not await store.has("k")
+    assert await other.add("k", 60)
+
+
 async def test_a_key_may_be_marked_again_and_again(store: Store, clock: ManualClock) -> None:
     await store.mark("k", 60)
     clock.now += 50
