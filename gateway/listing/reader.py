@@ -53,6 +53,8 @@ _ALL_DIALECTS: Final[tuple[Dialect, ...]] = (
 DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in _ALL_DIALECTS}
 """Every dialect by its name, in the order of probing: those with a specification first, those of one product last."""
 _OF_DRUPAL: Final = (jsonrpc_mcp.JsonrpcMcp.name, drupal.Drupal.name)
+_HARMED_BY_GET: Final = "libwww-perl-daemon"
+"""Server whose JSON::RPC::Legacy refuses all calls after one GET, until its restart."""
 HELD_BACK: Final = SourceAnswer(
     "a listing, not used because the narrower one of jsonrpc_mcp was denied; "
     "set backend.listing.dialect: drupal to offer all of its methods",
@@ -63,8 +65,8 @@ HELD_BACK: Final = SourceAnswer(
 async def probe_dialects(source: ListingSource, progress: Callable[[str], None] = lambda _: None) -> Listing:
     """Return the listing in the first dialect that the backend speaks. Call ``progress`` with each name that is tried.
 
-    A GET puts some services out of order until their restart, so all calls come first. Only where the first answer or
-    the path looks like Drupal's, its lists come at once.
+    A GET puts some services out of order until their restart, so all calls come first, and those that are known are
+    sent none. Only where the first answer or the path looks like Drupal's, its lists come at once.
 
     Raise :class:`NoListing` with every step where it speaks none, where it cannot be reached or refuses the credential,
     and where it has jsonrpc_mcp but denies it to this caller: Drupal's wider listing would then publish methods that
@@ -81,7 +83,7 @@ async def probe_dialects(source: ListingSource, progress: Callable[[str], None] 
     calls = _CallsAlone(search.source)
     if listing is None:
         listing = await search.find([dialect for dialect in probed if dialect not in at_once], calls)
-    if listing is None:
+    if listing is None and not _is_harmed_by_get(first):
         listing = await search.find([DIALECTS[name] for name in calls.wanting])
     if listing is None:
         raise NoListing(search.steps)
@@ -95,6 +97,10 @@ def _is_probed(dialect: Dialect, url: str) -> bool:
 
 def _may_be_drupal(url: str, first: SourceAnswer) -> bool:
     return urlsplit(url).path.endswith("/jsonrpc") or (first.http is not None and drupal.is_of_drupal(first.http))
+
+
+def _is_harmed_by_get(first: SourceAnswer) -> bool:
+    return first.http is not None and first.http.headers.get("Server", "").startswith(_HARMED_BY_GET)
 
 
 class _Search:

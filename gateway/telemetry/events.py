@@ -219,9 +219,9 @@ EVENTS: Final = (
           "more. Calls on it may have run. Look why the service sends so much and does not end it, or raise "
           "`server.max_buffered`."),
     Event("logged in at the backend", "info", "method", "By `backend.credentials.login`."),
-    Event("the service refuses the credential", "error", "sent_again_after", "Correct `backend.credentials`, or mend the "
-          "account. It is tried [by the clock](credentials.md#a-credential-that-is-refused), and at once after a changed "
-          "setting or `POST /refresh`. After a refusal at the JSON-RPC endpoint, calls get 502, unsent."),
+    Event("the service refuses the credential", "error", "sent_again_after", "Correct `backend.credentials`, or mend "
+          "the account. It is tried [by the clock](credentials.md#a-credential-that-is-refused), and at once after a "
+          "changed setting or `POST /refresh`. After a refusal at the JSON-RPC endpoint, calls get 502, unsent."),
     Event("the service accepts the credential again", "info", "", "Calls are sent again."),
     Event("no token for the backend", "error", "reason", "The token endpoint refuses: look at the credentials."),
     Event("the token endpoint does not answer", "warning", "reason", "It is tried again at the next call."),

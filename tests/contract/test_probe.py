@@ -59,6 +59,7 @@ class Service:
         self.asked: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.url = ""
+        self.headers: dict[str, str] = {}
         self._answers = answers
         self._silent = silent
         self._released = asyncio.Event()
@@ -71,7 +72,9 @@ class Service:
             return await self._answer(f"GET {request.path}", None)
         body = json.loads(await request.read())
         self.bodies.append(body)
-        return await self._answer(body["method"], body["id"])
+        answer = await self._answer(body["method"], body["id"])
+        answer.headers.update(self.headers)
+        return answer
 
     async def _answer(self, question: str, id: Any) -> web.Response:
         self.asked.append(question)
@@ -183,6 +186,33 @@ async def test_probing_stops_at_the_first_listing(transport: Timed, serve: Serve
     service = await serve(Service({"rpc.discover": OPENRPC, "system.listMethods": ["other"]}))
     await probed(transport, service)
     assert service.asked == ALL[:3]
+
+
+async def test_no_get_comes_before_the_last_call_but_to_what_looks_like_drupal(transport: Timed, serve: Serve) -> None:
+    gets = [question for question in ALL if question.startswith("GET ")]
+    calls = [question for question in ALL if question not in gets]
+    for path, headers, drupal, others in (
+        ("/api/rpc", {}, 0, 7),
+        ("/api/jsonrpc", {}, 2, 5),
+        ("/api/rpc", {"X-Generator": "Drupal 10 (https://www.drupal.org)"}, 2, 5),
+        ("/api/rpc", {"Server": "libwww-perl-daemon/6.16"}, 0, 0),
+    ):
+        service = await serve(Service({}))
+        service.headers = headers
+        service.url = service.url.replace("/api/jsonrpc", path)
+        with pytest.raises(NoListing):
+            await probed(transport, service)
+        first, *rest = service.asked
+        assert (first, rest[drupal : drupal + len(calls) - 1]) == (calls[0], calls[1:])
+        asked = [question.replace("/api/rpc", "/api/jsonrpc") for question in rest]
+        assert asked[:drupal] == gets[:drupal]
+        assert len(asked) == drupal + len(calls) - 1 + others
+
+
+async def test_a_list_that_a_sites_owner_curated_wins(transport: Timed, serve: Serve) -> None:
+    curated = {"tools": [{"name": "found", "inputSchema": {}}]}
+    service = await serve(Service({"GET /api/mcp/tools/list": curated, "rpc.discover": OPENRPC}))
+    assert (await probed(transport, service)).dialect == "jsonrpc_mcp"
 
 
 async def test_a_form_without_a_specification_gives_way_to_one_with(transport: Timed, serve: Serve) -> None:
