@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from gateway import jsonrpc
+from gateway import USER_AGENT, jsonrpc
 from gateway.auth.asking import IssuerTurns
 from gateway.auth.compact import InvalidToken, Undecidable
 from gateway.auth.keys import Key, KeySet, parse_key_set
@@ -38,7 +38,7 @@ MAX_STALE: Final = 86400.0
 """Seconds for which known keys serve while the issuer cannot be reached."""
 _KEYS, _METADATA = "keys", "metadata"
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})\b", re.IGNORECASE)
-HEADERS: Final = {"Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
+HEADERS: Final = {"Accept": "application/json", "User-Agent": USER_AGENT}
 
 log = structlog.get_logger()
 

@@ -14,14 +14,14 @@ from collections.abc import Collection, Iterable
 from email.utils import parsedate
 from typing import Final
 
-from gateway import errors
+from gateway import USER_AGENT, errors
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import UNKNOWN, Outgoing, Refusal, Reply
 from gateway.http_client.choice import HttpClient
 from gateway.http_client.response import Answer, ConnectFailed, HandshakeRefused
 from gateway.model import HttpFacts, SourceAnswer
 
-HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
+HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": USER_AGENT}
 """Headers of every request to the backend."""
 MAX_RETRY_AFTER: Final = 300
 _RETRY_UNRUN: Final = 1

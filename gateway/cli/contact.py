@@ -125,11 +125,17 @@ async def _diagnose(service: Resource, caller: Caller, failure: BaseException | 
         finally:
             await other.close()
 
+    async def ask_here(method: str, params: Any) -> Any:
+        try:
+            return await service.reader.result(caller, method, params)
+        except GatewayError:
+            return None
+
     # Not the client of calls, which may answer challenges.
     tls = backend_tls(settings)
     outbound = open_client(settings, tls, HEADERS, lambda _: True, digest=False)
     try:
-        found = await diagnose(trouble, Elsewhere(outbound, tls, probe_listing))
+        found = await diagnose(trouble, Elsewhere(outbound, tls, probe_listing, ask_here))
     finally:
         await outbound.close()
     if found.in_file:

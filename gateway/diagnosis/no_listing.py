@@ -12,6 +12,7 @@ from urllib.parse import urljoin, urlsplit
 from gateway.credentials import correct_credentials, credential_modes
 from gateway.diagnosis.connection import other_scheme, sentence, set_knob, shown, unreachable
 from gateway.diagnosis.products import (
+    hints_at_mcp,
     mcp_server,
     mcp_server_at,
     not_http,
@@ -227,9 +228,9 @@ def _redirected(trouble: Trouble) -> Question | None:
 async def _at_usual_path(trouble: Trouble, elsewhere: Elsewhere, cause: str) -> Diagnosis | None:
     """Return what answers at the first of the usual paths that has more than a page or an error."""
     answers = await elsewhere.usual_paths(trouble.url)
-    for url, _ in (answer for answer in answers if is_message(answer[1])):
+    for url, http in (answer for answer in answers if is_message(answer[1])):
         found = Diagnosis(f"{cause}, but {_path(url)} is one.", set_knob(trouble.knob, url))
-        return await mcp_server_at(url, elsewhere) or found
+        return (await mcp_server_at(url, elsewhere) if hints_at_mcp(url, http) else None) or found
     told = ((url, of_answer(trouble, http)) for url, http in answers if http.status in (400, 406, 409))
     return next((Diagnosis(f"At {_path(url)}: {found.cause}", found.next) for url, found in told if found), None)
 

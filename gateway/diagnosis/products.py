@@ -1,6 +1,5 @@
 """Find out what else answers at an address: an MCP server, a WebSocket, another protocol, a known product."""
 
-import asyncio
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -9,6 +8,7 @@ from urllib.parse import urlsplit
 from gateway.diagnosis.connection import set_knob, shown
 from gateway.diagnosis.said import DIRECTLY, places, quoted, text_of
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Question, Trouble, is_message
+from gateway.model import HttpFacts
 from gateway.text import printable
 
 _NO_HTTP: Final = re.compile("no HTTP|the connection ended before the answer|TLS failed: (?:wrong version|record)")
@@ -39,6 +39,10 @@ _LATER: Final = re.compile(
 _INITIALIZE: Final = {
     "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "jsonrpc-mcp-gateway", "version": "0"},
 }  # fmt: skip
+_OF_MCP: Final = re.compile(
+    rb"text/event-stream|mcp-protocol-version|mcp-session-id|missing session id|not initialized", re.IGNORECASE
+)
+"""What MCP servers say to who does not speak MCP."""
 _ETHEREUM: Final = (
     "Save the OpenRPC document of the Ethereum API (execution-apis), and set {listing}.dialect: static and "
     "{listing}.file."
@@ -95,11 +99,18 @@ def not_http(trouble: Trouble) -> Question | None:
 
 
 def mcp_server(trouble: Trouble) -> Question | None:
-    """Find an MCP server, which has no need of us."""
-    status = trouble.http.status
-    if status in (401, 404, 407) or not (trouble.speaks_json_rpc or status in (400, 405, 406)):
+    """Find an MCP server, which has no need of us. A service without a hint at MCP is not asked."""
+    answers = [step.answer.http for step in trouble.calls if step.answer.http is not None]
+    if trouble.http.status in (401, 404, 407) or not any(hints_at_mcp(trouble.url, http) for http in answers):
         return None
     return lambda elsewhere: mcp_server_at(trouble.url, elsewhere)
+
+
+def hints_at_mcp(url: str, http: HttpFacts) -> bool:
+    """Return whether an address or its answer looks like that of an MCP server."""
+    is_named = urlsplit(url).path.rstrip("/").endswith("/mcp") and (is_message(http) or http.status in (400, 405))
+    is_stream = http.content_type == "text/event-stream" or http.status == 406
+    return is_named or is_stream or _OF_MCP.search(http.start) is not None
 
 
 async def mcp_server_at(url: str, elsewhere: Elsewhere) -> Diagnosis | None:
@@ -175,7 +186,7 @@ def product(trouble: Trouble) -> Question | None:
         return None
 
     async def ask(elsewhere: Elsewhere) -> Diagnosis | None:
-        results = await asyncio.gather(*(elsewhere.result(trouble.url, method, []) for method, *_ in _PRODUCTS))
+        results = [await elsewhere.ask_here(method, []) for method, *_ in _PRODUCTS]
         for (_, name_of, step), found in zip(_PRODUCTS, results, strict=True):
             try:
                 name = name_of(found) if found else ""

@@ -144,13 +144,22 @@ def is_message(http: HttpFacts) -> bool:
 
 
 class Elsewhere:
-    """Ask through ``outbound``, without credentials. ``probe_listing`` raises ``NoListing`` where no dialect fits."""
+    """Ask through ``outbound``, without credentials. ``probe_listing`` raises ``NoListing`` where no dialect fits;
+    ``ask_here`` asks the JSON-RPC endpoint itself, with the credential, and returns the result, None where there is
+    none."""
 
-    def __init__(self, outbound: HttpClient, tls: TlsFiles, probe_listing: Callable[[], Awaitable[Listing]]) -> None:
+    def __init__(
+        self,
+        outbound: HttpClient,
+        tls: TlsFiles,
+        probe_listing: Callable[[], Awaitable[Listing]],
+        ask_here: Callable[[str, Any], Awaitable[Any]],
+    ) -> None:
         self._outbound = outbound
         self._tls = tls
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self.probe_listing = probe_listing
+        self.ask_here = ask_here
 
     async def speaks(self, url: str) -> bool:
         """Return whether a server of this scheme is at an address, also one whose certificate is not trusted."""

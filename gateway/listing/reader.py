@@ -256,14 +256,23 @@ class ListingReader:
 
     async def is_refused(self, credential: ListingCredential) -> bool | None:
         """Return whether the JSON-RPC endpoint refuses the credential of calls, None where it does not answer."""
-        parts = await credential.request_parts(ANONYMOUS)
-        source = self._source(ANONYMOUS, parts, PATIENCE)
+        answer = await self._ask_endpoint(ANONYMOUS, credential, self._question)
+        return None if answer.away or answer.unreachable else answer.unauthorized
+
+    async def result(self, caller: Caller, method: str, params: Any = None) -> Any:
+        """Return what the JSON-RPC endpoint answers to who has the credential of listings, None where there is no
+        result. Raise what the credential raises."""
+        return (await self._ask_endpoint(caller, self.credential, method, params)).value
+
+    async def _ask_endpoint(
+        self, caller: Caller, credential: ListingCredential, method: str, params: Any = None
+    ) -> SourceAnswer:
+        source = self._source(caller, await credential.request_parts(caller), PATIENCE)
         source.listing = source.listing.model_copy(update={"url": None})
         try:
-            answer = await source.call_method(self._question)
+            return await source.call_method(method, params)
         finally:
             source.close()
-        return None if answer.away or answer.unreachable else answer.unauthorized
 
     async def _fetch_listing(self, caller: Caller) -> Listing:
         parts = await self.credential.request_parts(caller)

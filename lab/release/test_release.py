@@ -34,11 +34,13 @@ FILES = {
     "CHANGELOG.md": "",
     "SECURITY.md": "",
     "README.md": "[a](docs/a.md)",
+    "gateway/__init__.py": '__version__ = "0.1.0"\nQUESTIONS: Final = ""\n',
     "pyproject.toml": '[project]\nname = "gateway"\n',
     "tests/test_a.py": "",
 }
 SDIST = [*(name for name in FILES if not name.startswith("tests/")), "PKG-INFO", ".gitignore"]
 WHEEL = [
+    "gateway/__init__.py",
     "gateway/a.py",
     f"{STEM}.data/data/share/jsonrpc-mcp-gateway/config/gateway.yaml",
     *(f"{STEM}.data/data/share/doc/jsonrpc-mcp-gateway/{name}" for name in ("a.md", "b.md")),
@@ -68,6 +70,7 @@ def test_with_an_address_each_relative_link_outside_of_code_leads_to_the_file_of
     urls = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["urls"]
     assert urls["Homepage"] == urls["Source"] == URL
     assert urls["Changelog"] == f"{URL}/blob/v0.1.0/CHANGELOG.md"
+    assert f'QUESTIONS: Final = "{URL}/blob/v0.1.0/docs/reach.md"' in (tree / "gateway/__init__.py").read_text()
 
 
 @pytest.mark.parametrize(
@@ -90,11 +93,12 @@ def test_an_address_that_is_none_of_a_project_is_refused(tree: Path, url: str) -
 
 
 def test_each_link_of_our_own_pages_is_made_one_to_a_file_that_exists(tmp_path: Path) -> None:
-    for page in [*pages(ROOT), ROOT / "pyproject.toml"]:
+    for page in [*pages(ROOT), ROOT / "pyproject.toml", ROOT / "gateway/__init__.py"]:
         copy = tmp_path / page.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(page, copy)
     assert fill(tmp_path, URL, "0.1.0") > 300
+    assert f'"{URL}/blob/v0.1.0/docs/reach.md"' in (tmp_path / "gateway/__init__.py").read_text()
     beginnings = tuple(f"{URL}/{kind}/v0.1.0/" for kind in ("blob", "raw"))
     words = " ".join(page.read_text() for page in pages(tmp_path)).replace("(", " ").replace(")", " ").split()
     paths = {

@@ -27,6 +27,7 @@ DISTRIBUTED: Final = (
 )
 """What is in the sdist."""
 _LINK: Final = re.compile(r"(\]\()([^)\s]+)(\))")
+_QUESTIONS: Final = re.compile(r'^QUESTIONS: Final = ""$', re.MULTILINE)
 _FENCED: Final = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 _IMAGES: Final = frozenset({".png", ".svg"})
 _FORMS: Final[Mapping[str, str]] = MappingProxyType(
@@ -77,8 +78,9 @@ def relative_links(tree: Path) -> int:
 
 
 def fill(tree: Path, url: str, version: str) -> int:
-    """Write the project's address into pyproject.toml, and make relative links absolute: to the files of the tag of
-    this version. Return how many links were changed. Raise :class:`Refused` where ``url`` is none of a project."""
+    """Write the project's address into pyproject.toml and into what services are told of us, and make relative links
+    absolute: to the files of the tag of this version. Return how many links were changed. Raise :class:`Refused` where
+    ``url`` is none of a project."""
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname or not parts.path.strip("/") or parts.query or parts.fragment:
         raise Refused(
@@ -101,6 +103,9 @@ def fill(tree: Path, url: str, version: str) -> int:
         chunks[::2] = [_LINK.sub(absolute, chunk) for chunk in chunks[::2]]
         page.write_text("".join(chunks), encoding="utf-8")
     _name_urls(tree / "pyproject.toml", url, version)
+    package = tree / "gateway/__init__.py"
+    named = f'QUESTIONS: Final = "{address_of(url, f"v{version}", "docs/reach.md")}"'
+    package.write_text(_QUESTIONS.sub(lambda _: named, package.read_text(encoding="utf-8"), 1), encoding="utf-8")
     return changed
 
 

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientSession
 from structlog.testing import capture_logs
 
+from gateway import USER_AGENT
 from tests.authorization.forge import OMIT, unsecured
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.stand import (
@@ -83,7 +84,7 @@ async def test_a_call_shows_the_token_and_no_header_that_a_client_sent(it: Stand
     (call,) = [sent for sent in it.backend.requests if sent.method == "add"]
     assert named(call) == TRANSPORT | {"x-request-id", "authorization", "traceparent"}
     assert call.headers.getall("Authorization") == [f"Bearer {ann.token}"]
-    assert (call.headers["User-Agent"], call.headers["Accept"]) == ("jsonrpc-mcp-gateway", "application/json")
+    assert (call.headers["User-Agent"], call.headers["Accept"]) == (USER_AGENT, "application/json")
 
 
 @pytest.mark.parametrize("surface", LISTS)

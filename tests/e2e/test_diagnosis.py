@@ -186,3 +186,14 @@ async def test_a_dialect_that_is_named_and_not_spoken_is_told_with_the_one_that_
     async with ScriptedBackend() as backend:
         found = await diagnosed(backend.url, f"backend.listing.dialect={dialect}")
         assert found == Diagnosis(f"It does not speak {dialect}, but openrpc.", "Set backend.listing.dialect: openrpc")
+
+
+async def test_what_a_service_with_the_right_credential_is_asked_carries_it_and_nothing_hints_at_mcp() -> None:
+    async with ScriptedBackend() as backend:
+        every_call(error(-32601, "Method not found"))(backend)
+        backend.on("getnetworkinfo", result({"subversion": "/Satoshi:27.0.0/"}))
+        found = await diagnosed(backend.url, *STATIC)
+        assert "a node of Bitcoin's kind, /Satoshi:27.0.0/" in found.cause
+        calls = [one for one in backend.requests if one.verb == "POST"]
+        assert {one.headers.get("Authorization") for one in calls} == {"Bearer some-token-of-ours"}
+        assert backend.calls("initialize") == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway import __version__
 from tests.each import each
 from tests.fault.behaviours import Body
 from tests.fault.methods import ADD
@@ -31,7 +32,7 @@ async def test_a_call_asks_for_json_and_says_that_it_is_json(surface: Surface) -
         (call,) = [sent for sent in backend.requests if sent.method == "add"]
         assert is_json_alone(call)
         assert header(call, "Content-Type") == ["application/json"]
-        assert header(call, "User-Agent") == ["jsonrpc-mcp-gateway"]
+        assert header(call, "User-Agent") == [f"jsonrpc-mcp-gateway/{__version__}"]
 
 
 async def test_each_question_of_a_listing_asks_for_json_by_post_and_by_get() -> None:
