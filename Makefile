@@ -54,6 +54,7 @@ clients: services ## the official MCP clients and agent frameworks: what they do
 reach: $(VENV)/.dev ## real services from their URL alone: what is understood, typed and called right; writes docs/reach.md's table
 	@bash tests/install.sh $(BIN)/python reach
 	$(BIN)/python -m lab.reach
+	$(BIN)/python -m lab.reach.guest
 
 agents: $(VENV)/.dev ## sixty questions of six real services: what search finds, and what errors teach; writes docs/agents.md's tables
 	@bash tests/install.sh $(BIN)/python reach

@@ -33,7 +33,8 @@ redis-server:redis-server slowhttptest:slowhttptest systemd-analyze:systemd tran
 trytond:tryton-server'
 # kodi-bin does not run without kodi-data, and does not depend on it.
 DEBIAN_KODI='kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
-DEBIAN_REACH="kamailio:kamailio $DEBIAN_KODI ovsdb-server:openvswitch-common php-cgi:php-cgi php:php-cli psql:postgresql
+DEBIAN_REACH="fail2ban-regex:fail2ban /usr/share/perl5/JSON/RPC/Legacy.pm:libjson-rpc-perl kamailio:kamailio
+$DEBIAN_KODI ovsdb-server:openvswitch-common php-cgi:php-cgi php:php-cli psql:postgresql
 /usr/share/doc/php-pgsql:php-pgsql snapserver:snapserver /usr/share/zabbix/api_jsonrpc.php:zabbix-frontend-php
 /usr/share/zabbix-server-pgsql/schema.sql.gz:zabbix-server-pgsql"
 
@@ -51,8 +52,8 @@ install_debian_packages() {
     quietly apt-get update
   fi
   # Debian starts what it installs. i2pd would join a network of strangers, and the others would take their ports.
-  # `systemctl unmask i2pd prometheus prometheus-alertmanager postgresql snapserver varnish zabbix-server` undoes it.
-  for pair in i2pd prometheus prometheus-alertmanager postgresql snapserver varnish zabbix-server; do
+  # `systemctl unmask fail2ban i2pd prometheus prometheus-alertmanager postgresql snapserver varnish zabbix-server` undoes it.
+  for pair in fail2ban i2pd prometheus prometheus-alertmanager postgresql snapserver varnish zabbix-server; do
     case " ${missing[*]} " in *" $pair "*) systemctl mask "$pair.service" >/dev/null 2>&1 || true ;; esac
   done
   say "installing ${missing[*]} ..."

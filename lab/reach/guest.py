@@ -1,0 +1,90 @@
+"""What the owner of a real service sees of a first contact that does harm: to a user, and to the service.
+
+``python -m lab.reach.guest``, which ``make reach`` runs, prints a line for each, and ends with 1 where one is not as it
+should be.
+
+- A wrong password before a real nginx: what fail2ban's own filter finds in its log. No daemon of it runs.
+- Debian's ``JSON::RPC::Legacy``, which refuses all calls after one GET until its restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import Final
+
+from tests.nginx import Nginx
+from tests.program import Program, run, settings
+from tests.services.process import Service, ServiceMissing
+
+SERVED: Final = 20.0
+"""Seconds for which ``serve`` runs, in which it would list some ten times."""
+CREDENTIALS: Final = "backend.credentials={mode: basic, user: gateway, password: wrong}"
+APP: Final = Path(__file__).parent / "apps" / "legacy_daemon.pl"
+_MATCHES: Final = re.compile(r"^Failregex: (\d+) total", re.MULTILINE)
+
+
+async def matches(log: Path) -> int:
+    """Return how many lines of a log fail2ban counts as failed logins. Raise ServiceMissing."""
+    program = shutil.which("fail2ban-regex")
+    if program is None:
+        raise ServiceMissing("fail2ban-regex is missing: run tests/install.sh PYTHON reach")
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(program, str(log), "nginx-http-auth", stdout=pipe, stderr=pipe)
+    said, _ = await process.communicate()
+    found = _MATCHES.search(said.decode())
+    return int(found[1]) if found else -1
+
+
+async def wrong_password() -> list[tuple[str, int, int]]:
+    """Return what was done, the failed logins that fail2ban found after it, and how many there may be."""
+    with tempfile.TemporaryDirectory() as name:
+        log, users = Path(name, "error.log"), Path(name, "users")
+        await asyncio.to_thread(users.write_text, "gateway:{PLAIN}right\n")
+        directives = f'error_log {log} error; auth_basic "here"; auth_basic_user_file {users};'
+        async with Nginx([1], directives) as nginx:
+            url = f"http://127.0.0.1:{nginx.port}/rpc"
+            await run("check", *settings(url, CREDENTIALS))
+            rows = [("check with a wrong password", await matches(log), 1)]
+            async with Program("serve", *settings(url, CREDENTIALS)) as program:
+                await program.logged("listing failed")
+                await asyncio.sleep(SERVED)
+            rows.append((f"then serve, for {SERVED:g} s", await matches(log), 2))
+    return rows
+
+
+def calls(url: str) -> int:
+    """Return how many of two calls the service answers."""
+    body = json.dumps({"version": "1.1", "id": 1, "method": "echo", "params": ["here"]}).encode()
+    right = 0
+    for _ in range(2):
+        try:
+            with urllib.request.urlopen(url, body, timeout=10) as answer:
+                right += json.load(answer)["result"] == ["here"]
+        except OSError:
+            continue
+    return right
+
+
+async def harmed_by_get() -> tuple[str, int, int]:
+    """Return what was done, the calls that the service still answers, and how many it was sent."""
+    with Service("perl", lambda port: ["perl", str(APP), str(port)], "/jsonrpc/API") as service:
+        await run("check", *settings(service.url))
+        return "calls of JSON::RPC::Legacy that work after check", await asyncio.to_thread(calls, service.url), 2
+
+
+async def main() -> int:
+    rows = [*await wrong_password(), await harmed_by_get()]
+    for what, seen, wanted in rows:
+        print(f"{what}: {seen} of {wanted}")
+    return 0 if all(seen == wanted for _, seen, wanted in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
