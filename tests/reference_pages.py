@@ -23,9 +23,9 @@ _INTRODUCTION: Final = """\
 Made by `make config` from `gateway/listing/`; do not edit.
 
 `backend.listing.dialect` names one of these dialects. `auto`, the default, tries those with a number, in that order.
-It asks one question at a time, without params, and takes the first dialect that answers: `rpc.discover` first, then the calls of all,
-and then what is asked by GET; Drupal's come at once where the first answer or a path that ends in `/jsonrpc` looks like it. The others
-have to be named.
+It asks one question at a time, without params, and takes the first dialect that answers: `rpc.discover` first, then the
+calls of all, and then what is asked by GET; Drupal's come at once where the first answer or a path that ends in
+`/jsonrpc` looks like it. The others have to be named.
 `{base}` is `backend.url` without its last path segment. `backend.listing.url` replaces every address that is asked by
 GET here, and calls for the listing go to it.
 [listings.md](listings.md) says how a listing becomes tools, [new-dialect.md](new-dialect.md) how to add a dialect.
