@@ -130,6 +130,24 @@ def build_params(binding: Binding, arguments: Mapping[str, Any], structure: Stru
     return [dict(arguments)] if structure is _BY_NAME_IN_LIST else dict(arguments)
 
 
+def all_arguments(binding: Binding, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all arguments that a call is sent with, by the method's own names: the caller's, the operator's, the
+    defaults, and what fills gaps between positions. Where the structure is a guess, those of both."""
+    own = binding.complete_arguments(arguments)
+    structures = [binding.structure]
+    if not binding.structure_is_known:
+        structures.append(_OTHER[binding.structure])
+    gaps: dict[str, Any] = {}
+    filled: dict[str, Any] = {}
+    for structure in structures:
+        of_this = _with_defaults(binding, structure, own)
+        filled |= of_this
+        if structure is _BY_POSITION:
+            last = max((place for place, name in enumerate(binding.order) if name in of_this), default=0)
+            gaps = {name: binding.gap_values[name] for name in binding.order[:last] if name in binding.gap_values}
+    return {**gaps, **filled}
+
+
 def _with_defaults(binding: Binding, structure: Structure, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments with the defaults to be sent. By position, defaults end at the first argument without a
     value: one after it would need a value there."""

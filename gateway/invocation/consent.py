@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.backend.params import all_arguments
 from gateway.errors import ConfirmationTooLong
 from gateway.model import JsonObject, Tool
 from gateway.text import escape_hidden, quote
@@ -43,8 +44,8 @@ def _shown(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
     What the operator fixed is counted."""
     binding = tool.binding
     fixed = binding.fixed_arguments
-    sent = binding.publish_params({**binding.sent, **binding.default_arguments})
-    given = {name: value for name, value in {**sent, **arguments}.items() if name not in fixed}
+    sent = {name: value for name, value in all_arguments(binding, arguments).items() if name not in fixed}
+    given = binding.publish_params(sent)
     lines, size = [], 0
     for path, value in _leaves(given):
         lines.append(f"{path}: {_value(value)}")

@@ -120,3 +120,27 @@ def test_two_calls_whose_arguments_differ_show_different_texts(one: dict[str, An
     same = json.dumps(one) == json.dumps(other)
     assert (texts[0] == texts[1]) == same or "characters are left out" in texts[0]
     assert not any(has_hidden_characters(text) for text in texts)
+
+
+@each(
+    ("binding", "fills"),
+    {
+        "by name": ({"structure": Structure.BY_NAME}, {}),
+        "by position": ({"structure": Structure.BY_POSITION}, {"fee": 100, "note": None}),
+        "a guess": ({"structure": Structure.BY_NAME, "structure_is_known": False}, {"fee": 100, "note": None}),
+    },
+)
+def test_what_fills_gaps_between_positions_is_shown(binding: dict[str, Any], fills: dict[str, Any]) -> None:
+    order, gaps = ("fee", "note", "to", "last"), {"fee": 100, "note": None, "last": 1}
+    shown = _lines_of_binding({"to": "bob"}, Binding("pay", order=order, gap_values=gaps, **binding))
+    assert shown == [*(f"{name}: {json.dumps(value)}" for name, value in fills.items()), 'to: "bob"']
+
+
+def test_an_argument_with_the_published_name_of_a_fixed_one_is_shown() -> None:
+    bound = Binding("pay", Structure.BY_NAME, fixed_arguments={"to": "bank"}, own_names={"to": "by_way_of"})
+    assert _lines_of_binding({"to": "bob"}, bound) == ['to: "bob"', "and 1 that the operator has set"]
+
+
+def _lines_of_binding(arguments: dict[str, Any], binding: Binding) -> list[str]:
+    request = consent_request(Tool("pay", "pay", "", {}, binding, confirm=True), arguments, "")
+    return list(request["params"]["message"].split("\n")[2:])
