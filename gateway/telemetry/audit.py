@@ -66,9 +66,12 @@ class Audit:
         self._descriptor = os.dup(1) if to == STDOUT else _open(to)
         status = os.fstat(self._descriptor)
         self._had_name = to != STDOUT and status.st_nlink > 0
-        is_pipe = not stat.S_ISREG(status.st_mode)
         self._lines = Lines(
-            self._descriptor, self._lost_line, shares=is_pipe, prepare=self._replace_deleted, failed=self._note_failure
+            self._descriptor,
+            self._lost_line,
+            shares=_may_be_full(self._descriptor),
+            prepare=self._replace_deleted,
+            failed=self._note_failure,
         )
         try:
             self._lines.put_at_once(encode_line(_event("opened", process=os.getpid()))).result(WRITE_TIMEOUT)
@@ -137,8 +140,12 @@ class Audit:
                     "the audit cannot be opened anew, and goes on in the old file", reason=reason, file=self._to, **more
                 )
             return
+        self._use(descriptor)
+
+    def _use(self, descriptor: int) -> None:
         os.dup2(descriptor, self._descriptor, inheritable=False)  # at once, for a thread that is writing
         os.close(descriptor)
+        self._lines.shares = _may_be_full(self._descriptor)
 
     def close(self) -> None:
         """Write what waits, for half a second, and close the file. What is left then is lost."""
@@ -163,11 +170,13 @@ class Audit:
             log.error("the audit cannot be written", reason=_reason(error), file=self._to, **more)
 
     def _replace_deleted(self) -> None:
-        """Open the file anew where somebody deleted it: what is written to it is gone."""
+        """Open the file anew where somebody deleted it: what is written to it is gone. Raise :class:`OSError` where
+        that fails, so that no call takes its line there for written."""
         if self._had_name and os.fstat(self._descriptor).st_nlink == 0:
             if (more := self._deletions.admit()) is not None:
                 log.error("the file of the audit was deleted, and is opened anew", file=self._to, **more)
-            self.reopen()
+            # Who reads a pipe makes it anew, and finds no room for it where a file stands.
+            self._use(_open(self._to, 0 if self._lines.shares else os.O_CREAT))
 
 
 active: Audit | None = None
@@ -298,9 +307,14 @@ def excerpt(value: Any) -> str:
     return jsonrpc.encode(_clean(jsonrpc.decode(raw)))[:EXCERPT].decode("utf-8", "ignore")
 
 
-def _open(path: str) -> int:
+def _open(path: str, creates: int = os.O_CREAT) -> int:
     # Where nobody reads a pipe, neither this nor a write may wait.
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | creates | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+
+
+def _may_be_full(descriptor: int) -> bool:
+    """Return whether a write may find no room, as in a pipe, where other processes write, too."""
+    return not stat.S_ISREG(os.fstat(descriptor).st_mode)
 
 
 def _reason(error: BaseException) -> str:

@@ -34,7 +34,8 @@ class Lines:
     disk or a reader that is gone. A failed write is tried again, after ``retry`` seconds. Lines beyond a buffer of
     ``most`` bytes are lost; ``lost_line`` returns the line that says how many, once lines can be written again. Where
     other processes write there too, ``shares`` keeps lines of up to :data:`PIPE_BUF` bytes whole, and writes once there
-    is room. The thread calls ``prepare`` before a write, and ``failed`` with why one failed."""
+    is room. The thread calls ``prepare`` before a write, which fails where that raises
+    :class:`OSError`, and ``failed`` with why one failed."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Lines:
         self._descriptor = descriptor
         self._most = most
         self._retry = retry
-        self._shares = shares
+        self.shares = shares
         self._prepare = prepare
         self._failed = failed
         self._room = select.poll()
@@ -134,8 +135,8 @@ class Lines:
         """Write all that waits. After a failure, it is tried again soon, and at once for what is put at once."""
         while self._waiting:
             last = self._is_closing
-            self._prepare()
             try:
+                self._prepare()
                 self._write_some()
             except BlockingIOError:
                 if last:
@@ -149,13 +150,13 @@ class Lines:
 
     def _write_some(self) -> None:
         """Write what may be written at once. Raise :class:`OSError` where that fails, or there is no room."""
-        if self._shares and not self._room.poll(self._retry * 1000):
+        if self.shares and not self._room.poll(self._retry * 1000):
             raise BlockingIOError
         with self._lock:
             head, lines = self._next_lines()
         if not (raw := b"".join((head, *lines.values()))):
             return
-        left = os.write(self._descriptor, raw[:PIPE_BUF] if self._shares else raw) - len(head)
+        left = os.write(self._descriptor, raw[:PIPE_BUF] if self.shares else raw) - len(head)
         with self._lock:
             self._cut = 0
             for number, raw in lines.items():
@@ -176,7 +177,7 @@ class Lines:
         """Return what ends a line that was cut and given up, and the lines to write: of a long one, a part."""
         head = b"" if self._cut in (0, next(iter(self._waiting), 0)) else b"\n"
         lines: dict[int, bytes] = {}
-        room = (PIPE_BUF if self._shares else self._most) - len(head)
+        room = (PIPE_BUF if self.shares else self._most) - len(head)
         for number, (raw, _) in self._waiting.items():
             if lines and len(raw) > room:
                 break

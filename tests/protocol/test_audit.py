@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +164,42 @@ async def test_a_required_line_that_cannot_be_written_stops_the_call_and_no_othe
         assert (await gateway.call("modern", "add", {"a": 1, "b": 2})).status == 503
         assert "add" in await gateway.tools()
     assert backend.calls("add") == 1
+
+
+async def test_no_call_is_sent_while_a_deleted_file_cannot_be_opened_anew(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    file = tmp_path / "of the audit" / "audit.jsonl"
+    file.parent.mkdir()
+    async with front(backend.url, f"telemetry.audit.to={file}", "telemetry.audit.required=true") as gateway:
+        assert (await gateway.call("rest", "add", {"a": 1, "b": 2})).status == 200
+        await calls(file, 2)
+        shutil.rmtree(file.parent)
+        assert (await gateway.call("rest", "add", {"a": 1, "b": 2})).code == "audit_unavailable"
+        file.parent.mkdir()
+        assert (await gateway.call("rest", "add", {"a": 1, "b": 2})).status == 200
+        assert "begun" in {line["event"] for line in lines(file)}
+    assert backend.calls("add") == 2
+
+
+async def test_a_pipe_in_place_of_a_deleted_file_is_written_to_without_haste(tmp_path: Path) -> None:
+    file = tmp_path / "audit"
+    auditor = audit.Audit(str(file), required=True)
+    file.unlink()
+    os.mkfifo(file)
+    reader = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    for _ in range(300):
+        auditor.end(Record("r" * 400, method=CALL, tool="t"))
+    await asyncio.sleep(0.3)
+    began = time.process_time()
+    await asyncio.sleep(0.5)
+    assert time.process_time() - began < 0.1
+    os.close(reader)
+    file.unlink()
+    with pytest.raises(AuditUnavailable):
+        await auditor.begin(Record("r", method=CALL, tool="t"))
+    assert not file.exists(), "who reads a pipe makes it anew"
+    auditor.close()
 
 
 @virtually
