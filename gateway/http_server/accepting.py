@@ -252,6 +252,7 @@ class Port:
 
     async def _connect(self, accepted: socket.socket, place: Place) -> None:
         connection, tls = Connection(self.serving, partial(self._lost, place)), self.serving.tls
+        connection.is_draining |= place.is_beyond  # it has its one answer: more of them may go unread
         protocol = connection if tls is None else TlsTransport(tls, connection, self.serving)
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, accepted)

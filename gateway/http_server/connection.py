@@ -275,6 +275,8 @@ class Connection(asyncio.BufferedProtocol):
             self._deadline.expire_in(_KEEPALIVE)
             if self._behind:
                 self._serving.ahead.wait_for_turn(self)
+            else:
+                self._unread.since = 0.0
         else:
             (self._linger if self._behind else self._close)()
 
@@ -333,7 +335,10 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no whole request is under way, no part of one is younger than a second, and no bytes wait."""
+        """Return whether no whole request is under way, no part of one is younger than a second, and no bytes wait; or
+        the client has not read its responses for a second."""
+        if self._unread.drained is not None:
+            return self._loop.time() - self._unread.since >= _YOUNG
         if not self.is_waiting:
             return False
         if self._stopped_reading or self.transport.is_closing():

@@ -138,7 +138,7 @@ class FreedMemory:
 class UnreadResponse:
     """Count the response bytes that one client has not read, and close its connection after ``timeout`` seconds."""
 
-    __slots__ = ("_caller", "_held", "_size", "_timeout", "_timer", "drained")
+    __slots__ = ("_caller", "_held", "_size", "_timeout", "_timer", "drained", "since")
 
     def __init__(self, held: HeldBytes, timeout: float) -> None:
         self._held = held
@@ -146,6 +146,7 @@ class UnreadResponse:
         self._caller = ""
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
+        self.since = 0.0  # when the client fell behind with responses that it asked for together, 0 if it did not
         self.drained: asyncio.Future[None] | None = None  # done once all bytes are sent; None while none wait
 
     def begin(self, caller: str, transport: asyncio.Transport) -> None:
@@ -155,6 +156,7 @@ class UnreadResponse:
         self._held.add(caller, self._size)
         self._timer = loop.call_later(self._timeout, self._abort, transport)
         self.drained = loop.create_future()
+        self.since = self.since or loop.time()
 
     def end(self) -> None:
         """Note that all bytes are sent, or that the connection is gone."""

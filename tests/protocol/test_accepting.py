@@ -8,7 +8,7 @@ import os
 import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 
 import uvloop
 from structlog.testing import capture_logs
@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from gateway.errors import GatewayError
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import TEXT, Response
+from gateway.web.admin import ADMIN_BEYOND, ADMIN_CONNECTIONS
 from gateway.web.exchange import raw_refusal
 from tests.clock import Clock, by_hand
 from tests.each import each
@@ -133,6 +134,26 @@ def test_a_half_request_at_the_admin_port_has_a_second_for_the_rest(part: bytes)
                 assert raw.endswith(b"alive\n")  # one that was answered makes room at once
 
     test()
+
+
+async def test_who_asks_the_admin_port_for_much_and_reads_nothing_keeps_no_probe_and_no_scrape_out(
+    start: Start,
+) -> None:
+    """Each of them begins as a probe does, which is let in beyond the maximum."""
+    gateway = await start()
+    with ExitStack() as stack:
+        for number in range(ADMIN_CONNECTIONS + ADMIN_BEYOND):
+            one = stack.enter_context(socket.socket())
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+            one.bind((f"127.0.9.{1 + number % 8}", 0))
+            one.connect(("127.0.0.1", gateway.admin_port))
+            one.sendall(KEPT + KEPT.replace(b"livez", b"metrics") * 100)
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(1.2)
+        for path in (b"livez", b"metrics"):
+            for _ in range(8):
+                asked = LIVE.replace(b"livez", path)
+                assert status_of(await exchange(gateway.admin_port, asked)) == 200
 
 
 async def test_a_refresh_that_is_under_way_at_the_admin_port_is_closed_by_no_crowd(
