@@ -33,11 +33,12 @@ _SELECTOR = re.compile("(?<![#*0-9])(?<![^\x00-\x7f\u200c\u200d\ufe0f])\ufe0f|(?
 _JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])")
 
 
-# What _HIDDEN leaves because some texts need it: joiners, the selector of emoji, spaces that look like another or like
-# none, marks of decomposed letters (they look like the composed ones), and characters of private use.
+# What _HIDDEN leaves because some texts need it: joiners, the selector of emoji, spaces and signs that look like
+# another space or like none, marks of decomposed letters (they look like the composed ones), and characters of private
+# use.
 _UNSEEN: Final = re.compile(
-    "[\x00-\x1f\xa0\u0300-\u036f\u1680\u1ab0-\u1aff\u1dc0-\u1dff\u2000-\u200f\u20d0-\u20ff\u202f\u205f\u3000\ufe00-\ufe0f"
-    "\ufe20-\ufe2f\ue000-\uf8ff\U000f0000-\U0010ffff]"
+    "[\x00-\x1f\xa0\u0300-\u036f\u1680\u1ab0-\u1aff\u1dc0-\u1dff\u2000-\u200f\u20d0-\u20ff\u202f\u205f\u2800\u3000\ufe00-"
+    "\ufe0f\ufe20-\ufe2f\ufffc\ue000-\uf8ff\U0001107f\U00016fe4\U0001d159\U000f0000-\U0010ffff]"
 )
 _CROWDED: Final = re.compile("(?:[^\x00-\xff](?<!\\w)){8,}+")
 """Marks of any script that stand over each other."""

@@ -54,6 +54,10 @@ ROWS: dict[str, tuple[Any, list[str]]] = {
             r'["n\n"]["\udb40\udc41"]: 1',
         ],
     ),
+    "signs without ink": (
+        {"to": "bob\u2800", "by": "a\ufffc\U00016fe4\U0001d159"},
+        [r'to: "bob\u2800"', r'by: "a\ufffc\ud81b\udfe4\ud834\udd59"'],
+    ),
     "what looks alike": (
         {"to": "e\u0301", "by": "a\u00a0b\u3000", "of": "é 漢字 नमस्ते"},
         [r'to: "e\u0301"', r'by: "a\u00a0b\u3000"', 'of: "é 漢字 नमस्ते"'],
