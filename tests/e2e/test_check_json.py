@@ -63,7 +63,7 @@ async def test_a_failure_has_its_cause_the_next_step_and_the_questions(backend: 
     place = backend.refused_url.split("/")[2]
     assert service["failure"]["cause"] == f"Nothing listens at {place}."
     assert service["failure"]["next"] == "Start the service, or set backend.url to where it listens."
-    assert service["failure"]["steps"] == [{"questions": ["GET /mcp/tools/list"], "answer": "connection refused"}]
+    assert service["failure"]["steps"] == [{"questions": ["rpc.discover"], "answer": "connection refused"}]
     assert service["exit_code"] == 3
     assert service["tools"] == []
 

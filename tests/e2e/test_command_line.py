@@ -189,7 +189,7 @@ async def test_a_backend_that_refuses_the_connection_ends_with_3_and_says_so(
     place = backend.refused_url.split("/")[2]
     assert ran.err.splitlines() == [
         f"{backend.refused_url} gave no listing of its methods.",
-        "  GET /mcp/tools/list: connection refused",
+        "  rpc.discover: connection refused",
         f"cause        Nothing listens at {place}.",
         "next         Start the service, or set backend.url to where it listens.",
     ]

@@ -90,7 +90,7 @@ async def test_serve_starts_without_its_backend_and_answers_503_with_a_time_to_r
     async with Program("serve", *settings(backend.refused_url)) as program, aiohttp.ClientSession() as session:
         started = await program.logged("gateway started")
         failed = await program.logged("listing failed")
-        assert failed["steps"] == ["GET /mcp/tools/list: connection refused"]
+        assert failed["steps"] == ["rpc.discover: connection refused"]
         gateway = Front(started["port"], session)
         called = await gateway.call("rest", "add", {})
         assert (called.status, called.code) == (503, "catalog_unavailable")

@@ -54,10 +54,13 @@ def http_date(seconds: float) -> str:
     return formatdate(time.time() + seconds, usegmt=True)
 
 
-TIMES: Final = (
-    ("7", 7, 7), ("300", 300, 300), ("301", 300, 300), ("86400", 300, 300), (http_date(200.0), 100, 200),
-    ("Fri, 31 Dec 2038 23:59:59 GMT", 300, 300),
-)  # fmt: skip
+def times() -> list[tuple[str, int, int]]:
+    """What Retry-After may say, and what callers are told of it at least and at most."""
+    far = "Fri, 31 Dec 2038 23:59:59 GMT"
+    late = [(text, 300, 300) for text in ("300", "301", "86400", far)]
+    return [("7", 7, 7), *late, (http_date(200.0), 100, 200)]
+
+
 NO_TIMES: Final = (None, "soon", "-1")
 
 
@@ -65,7 +68,7 @@ NO_TIMES: Final = (None, "soon", "-1")
 async def test_who_comes_too_often_is_told_that_nothing_ran_and_when_to_come_again(surface: str) -> None:
     async with stand() as it:
         for name, body in BODIES.items():
-            for retry_after, least, most in (*TIMES, *((none, 1, 1) for none in NO_TIMES)):
+            for retry_after, least, most in (*times(), *((none, 1, 1) for none in NO_TIMES)):
                 it.backend.on("add", busy(429, retry_after, body))
                 await check_told(it.of("ann"), surface, (RAN_NOTHING.format(429), " s"), least, most, name)
 
@@ -80,7 +83,7 @@ async def test_a_503_says_when_to_come_again_and_not_that_nothing_ran(surface: s
                 assert words.startswith(("Slow down", "Invalid params"))
                 assert wait is None
                 continue
-            for retry_after, least, most in TIMES:
+            for retry_after, least, most in times():
                 it.backend.on("add", busy(503, retry_after, body))
                 said = f"The backend is busy (HTTP 503); {UNKNOWN}; come again after ", " s"
                 await check_told(it.of("ann"), surface, said, least, most, name)

@@ -96,7 +96,7 @@ async def test_a_person_agrees_to_the_values_and_the_state_is_bound_to_them(
     backend.on("find", result([]))
     able: dict[str, Any] = {"_meta": {CAPABILITIES: {"elicitation": {}}}}
     asked = (await send(client, TEXTS, "5", **able)).result
-    assert '"limit":5,' in asked["inputRequests"]["confirm"]["params"]["message"]
+    assert "\nlimit: 5\n" in asked["inputRequests"]["confirm"]["params"]["message"]
     accepted = {"inputResponses": {"confirm": {"action": "accept", "content": {}}}, **able}
     for other in (TEXTS | {"limit": "6"}, MEANT | {"limit": 6}):
         again = await send(client, other, "6", requestState=asked["requestState"], **accepted)

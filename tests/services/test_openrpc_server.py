@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from gateway.backend.transport import UNKNOWN
 from tests.front import SURFACES, Front, Surface, front
 from tests.program import run, settings
 from tests.services.process import Service
@@ -88,7 +89,7 @@ async def test_an_applications_error_reads_as_its_message_and_data(gateway: Fron
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_an_answer_with_neither_result_nor_error_is_a_fault(gateway: Front, surface: Surface) -> None:
     called = await gateway.call(surface, "forget_pet", {"petId": 2})
-    assert called.message.endswith("neither a result nor an error")
+    assert called.message.endswith(f"neither a result nor an error; {UNKNOWN}")
     assert called.status == (502 if surface == "rest" else 200)
     assert (await gateway.call(surface, "list_pets", {})).value == [REX]
 
