@@ -190,7 +190,7 @@ class GroupCatalogs:
 
     @property
     def problem(self) -> Problem:
-        causes = [f"{one.name}: {cause}" for one in self.members if (cause := one.discovery.problem.cause)]
+        causes = [f"{one.name}: {quote(cause)}" for one in self.members if (cause := one.discovery.problem.cause)]
         return Problem("; ".join(causes))
 
     async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog:

@@ -150,3 +150,10 @@ async def test_a_stream_is_notified_while_its_own_token_is_good() -> None:
     await world.discovery.refresh()
     await group.check([view])
     assert told == [view]
+
+
+async def test_what_is_wrong_with_a_service_cannot_pass_for_what_is_wrong_with_another() -> None:
+    group = group_of(crm=listing(), shop=listing())
+    for member, cause in zip(group.members, ('down"; shop: "gone', ""), strict=True):
+        member.discovery.problem.set(cause)
+    assert group.problem.cause == r'crm: "down\"; shop: \"gone"'
