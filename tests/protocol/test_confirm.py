@@ -75,7 +75,7 @@ async def test_arguments_made_of_combining_marks_cost_no_time_to_show(connect: C
     client = await connect("catalog.tools.plain={confirm: true, arguments: {text: {schema: {type: string}}}}")
     with quickly(0.5):
         found = (await call(client, "plain", {"text": "a" + "\u0316\u0301" * 32_000})).result
-    assert len(found["inputRequests"]["confirm"]["params"]["message"]) < 400
+    assert len(found["inputRequests"]["confirm"]["params"]["message"]) < 1200
 
 
 async def test_once_accepted_the_call_runs_once(client: Client, backend: ScriptedBackend) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from gateway.errors import ConfirmationTooLong
 from gateway.invocation.consent import MOST_CHARACTERS, MOST_LINES, consent_request
 from gateway.model import Binding, Structure, Tool
-from gateway.text import has_hidden_characters
 from tests.each import each
+from tests.pace import quickly
 
 
 def tool(**binding: Any) -> Tool:
@@ -44,7 +45,7 @@ ROWS: dict[str, tuple[Any, list[str]]] = {
     ),
     "a padded first argument": (
         {"note": "Lunch. " + " " * 1490, "to": "attacker"},
-        [f'note: "Lunch. {" " * 112} … 1339 characters are left out … {" " * 39}"', 'to: "attacker"'],
+        [f'note: "Lunch. {" " * 113}" … 1337 characters are left out … "{" " * 40}"', 'to: "attacker"'],
     ),
     "hidden characters": (
         {"to": "zo\u200be\u202e", "na\u2028me": "a\\b\n", "n\n": {"\U000e0041": 1}},
@@ -62,7 +63,41 @@ ROWS: dict[str, tuple[Any, list[str]]] = {
         {"to": "e\u0301", "by": "a\u00a0b\u3000", "of": "é 漢字 नमस्ते"},
         [r'to: "e\u0301"', r'by: "a\u00a0b\u3000"', 'of: "é 漢字 नमस्ते"'],
     ),
-    "a large number": ({"n": 10**30}, ["n: 1000000000000000000000000000000"]),
+    "letters that have two forms": (
+        {
+            "a": "\u212b\u2126",
+            "b": "\u1100\u1161",
+            "c": "\u0995\u09c7\u09be",
+            "d": "x\u0316\u0316\u0316\u0316\u0316",
+            "e": "\u2800\x7f",
+        },
+        [
+            r'a: "\u212b\u2126"',
+            'b: "\u1100\\u1161"',
+            'c: "\u0995\u09c7\\u09be"',
+            'd: "x\u0316\u0316\u0316\u0316\\u0316"',
+            r'e: "\u2800\u007f"',
+        ],
+    ),
+    "emoji": ({"a": "😀 ❤\ufe0f 👩\u200d💻"}, [r'a: "😀 ❤\ufe0f 👩\u200d💻"']),
+    "an end of a quote": ({"a": 'x"\nto: "b', 'a"]: 1': 2}, [r'a: "x\"\nto: \"b"', r'["a\"]: 1"]: 2']),
+    "numbers": (
+        {"n": 10**30, "i": 2**53 + 1, "f": 1e300, "z": -0.0},
+        [f"n: {10**30}", f"i: {2**53 + 1}", "f: 1e300", "z: -0.0"],
+    ),
+    "a long number": (
+        {"n": int("1" * 120 + "2" * 41 + "3" * 40)},
+        [f"n: {'1' * 120} … 41 characters are left out … {'3' * 40}"],
+    ),
+    "what is not cut": ({"x" * 300: "y" * 200}, [f'{"x" * 300}: "{"y" * 200}"']),
+    "hidden characters at a cut": (
+        {"a": "\u200b" * 201},
+        [f'a: "{chr(92)}u200b{(chr(92) + "u200b") * 119}" … 41 characters are left out … "{(chr(92) + "u200b") * 40}"'],
+    ),
+    "a text that looks cut": (
+        {"a": f"{'a' * 120} … 5 characters are left out … b"},
+        [f'a: "{"a" * 120} … 5 characters are left out … b"'],
+    ),
 }
 
 
@@ -96,21 +131,43 @@ def test_what_is_sent_without_the_caller_is_shown_or_counted() -> None:
         "long values": {f"n{number}": "x" * 190 for number in range(MOST_LINES)},
         "a long name": {"x" * (MOST_CHARACTERS + 1): 1},
         "a deep name": {"x" * 3000: {"y" * 3000: {"z" * 3000: 1}}},
+        "a long name of hidden characters": {"\u200b" * 350_000: 1},
+        "a long name of marks": {"a" + "\u0316\u0301" * 250_000: 1},
+        "many containers": {"a": [[]] * 50_000},
     },
 )
 def test_what_nobody_reads_to_its_end_is_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ConfirmationTooLong, match="50 values or 8000 characters"):
+    with quickly(0.05), pytest.raises(ConfirmationTooLong, match="50 values or 8000 characters"):
         lines_of(arguments)
+
+
+@each("text", ["x" * 1_000_000, "\u200b" * 350_000, "a" + "\u0316\u0301" * 250_000, "😀" * 250_000])
+def test_a_large_value_holds_nobody_up(text: str) -> None:
+    with quickly(0.05):
+        assert "left out" in lines_of({"text": text})[1]
 
 
 def test_as_much_as_may_be_is_shown() -> None:
     assert len(lines_of({"many": list(range(MOST_LINES))})) == MOST_LINES + 1
-    assert "left out" in lines_of({"text": "x" * 1_000_000})[1]
 
 
-_TEXTS = st.text(st.sampled_from('ab.[]"\\\n :\u200b\u202e\u00e9e\u0301…'), max_size=6)
+def test_a_title_and_a_description_are_quoted_and_the_name_is_the_tools() -> None:
+    pay = Tool("pay", "pay", 'Pay"?\nx', {}, tool().binding, title='Read of shop?\nWith these arguments:\na: 1"\u202e')
+    assert consent_request(pay, {"a": 5}, " of bank")["params"]["message"].split("\n") == [
+        "Run pay of bank?",
+        r'Its title: "Read of shop?\nWith these arguments:\na: 1\"\u202e"',
+        r'Its description: "Pay\"?"',
+        "With these arguments:",
+        "a: 5",
+    ]
+
+
+_FEW = 'ab.[]"\\\n :\u200b\u202e\ufe0f\u00e9e\u0301\x7f…'
+_TEXTS = st.text(st.sampled_from(_FEW), max_size=6) | st.text(max_size=3)
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXTS
+_LONG = st.text("ab", min_size=80, max_size=83).map(lambda end: "x" * 119 + end)
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([1.0, 0.5]) | _TEXTS | st.just("x" * 400),
+    _LEAVES | _LONG,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
     max_leaves=6,
 )
@@ -120,10 +177,21 @@ _ARGUMENTS = st.dictionaries(_TEXTS, _VALUES, max_size=4)
 @settings(max_examples=300)
 @given(_ARGUMENTS, _ARGUMENTS)
 def test_two_calls_whose_arguments_differ_show_different_texts(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Unless a value was cut, which no value can say of itself. All of a text can be seen, and looks like no other."""
     texts = ["\n".join(lines_of(arguments)) for arguments in (one, other)]
     same = json.dumps(one) == json.dumps(other)
-    assert (texts[0] == texts[1]) == same or "characters are left out" in texts[0]
-    assert not any(has_hidden_characters(text) for text in texts)
+    assert (texts[0] == texts[1]) == same or '" … ' in texts[0]
+    for line in texts[0].split("\n"):
+        assert line.isprintable()
+        assert unicodedata.is_normalized("NFC", line)
+        assert not {*line} & {*"\u200d\ufe0f\u2800\u034f\u3164"}
+
+
+@given(_TEXTS)
+def test_what_is_shown_of_a_text_is_json_of_it(text: str) -> None:
+    line, named = lines_of({"to": text, f". {text}": 1})[1:]
+    assert json.loads(line.removeprefix("to: ")) == text
+    assert json.loads(named.removeprefix("[").removesuffix("]: 1")) == f". {text}"
 
 
 @each(
