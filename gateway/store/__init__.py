@@ -60,8 +60,8 @@ class Store(Protocol):
         ...
 
     async def mark(self, key: str, ttl: float) -> None:
-        """Mark the key for ``ttl`` seconds anew, 0 to end the mark. While a shared store is unavailable, the others
-        learn of it later."""
+        """Mark the key for ``ttl`` seconds anew, 0 to end the mark at all replicas. While a shared store is
+        unavailable, the others learn of a mark later, and of an end never."""
         ...
 
     async def has(self, key: str) -> bool:

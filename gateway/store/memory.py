@@ -64,9 +64,11 @@ class MemoryStore:
         return True
 
     async def mark(self, key: str, ttl: float) -> None:
-        keys = self._keys(key)
-        keys.pop(key, None)  # a mark for no time would leave an earlier one
-        keys[key] = self._clock() + ttl
+        self.end_mark(key)  # a mark for no time would leave an earlier one
+        self._keys(key)[key] = self._clock() + ttl
+
+    def end_mark(self, key: str) -> None:
+        self._keys(key).pop(key, None)
 
     async def has(self, key: str) -> bool:
         return key in self._keys(key)

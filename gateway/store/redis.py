@@ -31,6 +31,8 @@ MAX_LEASES: Final = 10_000
 MAX_LATE_MARKS: Final = 10_000
 """Most markers that Redis is told of once it is back."""
 _MARK_TTL: Final = 25 * 3600
+_ENDED: Final = "mark ended"
+"""Topic of the keys whose marks were ended."""
 _KEYS_AT_ONCE: Final = 500
 """Keys of one command, which nothing else of Redis can interrupt."""
 _RETRY_AFTER: Final = 1
@@ -61,6 +63,7 @@ class RedisStore:
         self._refuses = when_away == "refuse"
         self._clock = clock
         self._local = MemoryStore(clock)
+        self._local.subscribe(_ENDED, self._end_mark)
         self._leases: LRUCache[tuple[str, float, int], Lease] = LRUCache(MAX_LEASES)
         self._late_marks: TTLCache[str, float] = TTLCache(MAX_LATE_MARKS, _MARK_TTL, clock)
         self._complete_after = complete_after
@@ -112,6 +115,12 @@ class RedisStore:
             await self._set("marker", key, b"", ttl)
         except Unavailable:
             self._late_marks[key] = self._clock() + ttl
+        if not ttl:  # each replica keeps what it has marked itself
+            await self.publish(_ENDED, key.encode("utf-8", "surrogatepass"))
+
+    def _end_mark(self, notice: bytes) -> None:
+        with suppress(ValueError):
+            self._local.end_mark(notice.decode("utf-8", "surrogatepass"))
 
     async def has(self, key: str) -> bool:
         if await self._local.has(key):

@@ -15,6 +15,7 @@ from gateway.store import MAX_DOCUMENT, MAX_NOTICE, ResourceStore, Store
 from tests.contract.stores import of, taken
 from tests.each import each
 from tests.manual_clock import ManualClock
+from tests.waiting import until
 
 _TIMES_BYTES = 16
 """When a sealed document was made, and when it ends."""
@@ -91,7 +92,9 @@ async def test_what_is_of_one_resource_is_not_of_another(store: Store) -> None:
 
 async def test_a_mark_for_no_time_ends_an_earlier_one(store: Store, other: Store) -> None:
     await store.mark("k", 60)
+    await other.mark("k", 60)
     await store.mark("k", 0)
+    await until(lambda: other.has("k"), lambda marked: not marked)
     assert not await store.has("k")
     assert await other.add("k", 60)
 
