@@ -24,7 +24,7 @@ from gateway.errors import ToolFault
 from gateway.model import HttpFacts, MessageForm, SourceAnswer
 
 UNKNOWN: Final = "whether the call took effect is unknown"
-"""What callers read wherever the service may have run the call."""
+"""Words of each error for a call that the service may have run."""
 MAX_LISTING: Final = 16 * 1024**2
 """Largest answer of a listing, in bytes, unless ``backend.max_response`` is larger."""
 

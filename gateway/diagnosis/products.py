@@ -42,7 +42,7 @@ _INITIALIZE: Final = {
 _OF_MCP: Final = re.compile(
     rb"text/event-stream|mcp-protocol-version|mcp-session-id|missing session id|not initialized", re.IGNORECASE
 )
-"""What MCP servers say to who does not speak MCP."""
+"""Words of MCP servers to clients that do not speak MCP."""
 _ETHEREUM: Final = (
     "Save the OpenRPC document of the Ethereum API (execution-apis), and set {listing}.dialect: static and "
     "{listing}.file."

@@ -4,9 +4,7 @@ ones."""
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -15,6 +13,7 @@ from lab.fault.inventor import UNDER_WAY
 from lab.fault.table import Figure, Line, Row
 from tests.fault.load import addresses
 from tests.fault.proxy import Latency
+from tests.program import Program
 
 _NEWCOMERS: Final = 40
 _EVERY: Final = 0.5
@@ -31,12 +30,14 @@ async def invented(rate: float, of: Sequence[str]) -> Line:
         it.proxy.fault = Latency(_EACH_WAY)
         before = it.issuer.count("introspection")
         begun = asyncio.get_running_loop().time()
-        async with _strangers(it.port, rate, of):
+        async with Program(str(it.port), str(rate), *of, module="lab.fault.inventor") as strangers:
+            await strangers.said(UNDER_WAY)
             comes = []
             for number in range(_NEWCOMERS):
                 comes.append(asyncio.create_task(_comes(it, number)))
                 await asyncio.sleep(_EVERY)
             told = await asyncio.gather(*comes)
+            assert strangers.memory(), "the strangers have ended"
             seconds = asyncio.get_running_loop().time() - begun
         asked = it.issuer.count("introspection") - before
     waits = [waited for status, waited in told if status == 200]
@@ -58,20 +59,6 @@ async def _comes(it: Guarded, number: int) -> tuple[int, float]:
     begun = asyncio.get_running_loop().time()
     answer = await client.list("rest")
     return answer.status, asyncio.get_running_loop().time() - begun
-
-
-@asynccontextmanager
-async def _strangers(port: int, rate: float, of: Sequence[str]) -> AsyncIterator[None]:
-    command = ("-m", "lab.fault.inventor", str(port), str(rate), *of)
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        assert (await process.stdout.readline()).decode().strip() == UNDER_WAY
-        yield
-        assert process.returncode is None
-    finally:
-        process.kill()
-        await process.wait()
 
 
 ROWS: Final[dict[str, Row]] = {
