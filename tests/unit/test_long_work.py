@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -17,6 +18,16 @@ import uvloop
 from gateway.concurrency.turns import SLICE, OneEachTurn, Turns, run_in_thread, run_in_turns
 from tests.each import each
 from tests.waiting import until
+
+
+def long_steps(count: int, note: Callable[[], object]) -> Generator[None, None, None]:
+    """Work so many times for longer than a slice, and note each."""
+    for _ in range(count):
+        end = time.monotonic() + 1.2 * SLICE
+        while time.monotonic() < end:
+            pass
+        note()
+        yield
 
 
 @each("begin", {"at once": Turns.begin, "behind a thread": lambda: run_in_thread(int)})
@@ -70,37 +81,16 @@ async def test_who_stops_waiting_holds_up_nobody() -> None:
 async def test_a_long_piece_lets_another_begin_between_its_steps() -> None:
     seen = list[str]()
 
-    def steps(name: str) -> Generator[None, None, None]:
-        for _ in range(3):
-            end = time.monotonic() + 1.2 * SLICE
-            while time.monotonic() < end:
-                pass
-            seen.append(name)
-            yield
-
-    await asyncio.gather(*(run_in_turns(steps(name)) for name in ("a", "b")))
+    await asyncio.gather(*(run_in_turns(long_steps(3, partial(seen.append, name))) for name in ("a", "b")))
     assert seen == ["a", "a", "b", "a", "b", "b"]  # a asks for its second step before b asks for its first
 
 
 async def test_work_of_a_caller_does_not_wait_for_all_that_list() -> None:
-    listed = 0
-
-    def step(count: Callable[[], None]) -> Generator[None, None, None]:
-        for _ in range(5):
-            end = time.monotonic() + 1.2 * SLICE
-            while time.monotonic() < end:
-                pass
-            count()
-            yield
-
-    def count() -> None:
-        nonlocal listed
-        listed += 1
-
-    listing = [asyncio.create_task(run_in_turns(step(count))) for _ in range(20)]
+    listed = list[None]()
+    listing = [asyncio.create_task(run_in_turns(long_steps(5, lambda: listed.append(None)))) for _ in range(20)]
     await asyncio.sleep(0)
-    await run_in_turns(step(lambda: None), Turns())
-    assert listed < 20, "each that lists took a step before the caller's work was done"
+    await run_in_turns(long_steps(5, lambda: None), Turns())
+    assert len(listed) < 20, "each that lists took a step before the caller's work was done"
     await asyncio.gather(*listing)
 
 
