@@ -22,8 +22,7 @@ from gateway.errors import InvalidRequest
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.request import HttpRequest
 from gateway.http_server.response import COMMON_HEADERS, NO_STORE, Response, StreamedResponse
-from gateway.process.file_watcher import FileWatcher
-from gateway.process.key_files import KeyFiles
+from gateway.process.key_files import apply_key_files
 from gateway.process.server import Server
 from gateway.settings import Settings
 from gateway.telemetry.logs import to_gateway_error
@@ -52,7 +51,7 @@ def aiohttp_app(settings: Settings, prefix: str = "", *, admin: bool = False) ->
         with COLLECTOR.left_alone():
             await server.open(admin=admin)
             log_config_warnings(settings)
-            server.background.start("key files", KeyFiles(server, FileWatcher()).watch)
+            server.background.start("key files", partial(apply_key_files, server))
             yield
             await server.stop()
 

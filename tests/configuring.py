@@ -28,6 +28,11 @@ def put(file: Path, text: str) -> None:
     temporary.replace(file)
 
 
+def in_place(file: Path, text: str) -> None:
+    """Write a file that is there, as careless tools do: others see it empty, and by half."""
+    file.write_bytes(text.encode(errors="surrogateescape"))
+
+
 def faults(path: Path | None = None, *overrides: str, **environ: str) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
         load_settings(path, overrides, environ)

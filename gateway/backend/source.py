@@ -5,7 +5,6 @@ answer, and in another form where the answer complains about the first. Some ser
 Zabbix), others JSON-RPC 1.0 (Tryton) or integers for ids (i2pd).
 """
 
-import asyncio
 import hashlib
 import re
 import time
@@ -22,6 +21,7 @@ from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Outgoing, Refusal, Reply, Transport
+from gateway.concurrency.threads import read_apart
 from gateway.concurrency.turns import Turns, run_in_thread, run_in_turns
 from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.jsonrpc import Raw
@@ -155,7 +155,7 @@ class BackendSource:
 
     async def read_file(self, file: str) -> bytes:
         """Return the content of a local file. Raises :class:`OSError`."""
-        content = await asyncio.to_thread(Path(file).read_bytes)
+        content = await read_apart(Path(file).read_bytes)
         self._add_to_digest(file, content)
         return content
 

@@ -175,6 +175,7 @@ class Layers:
         self.unread_paths: list[tuple[Key, ...]] = []
         self._origins: dict[tuple[Key, ...], str] = {}
         self._file: Path | None = None
+        self._text = ""
         self._environ = environ
         self._outside = ConfigReferences(environ, Path(), self.files)
 
@@ -182,7 +183,8 @@ class Layers:
         self._file = file
         self.files.add(file)
         try:
-            tree = read_yaml_with_references(read_text(file, str(file)), str(file))
+            self._text = read_text(file, str(file))
+            tree = read_yaml_with_references(self._text, str(file))
         except (UnresolvedReference, NotYaml) as error:
             self._add_fault((), str(error))
             return
@@ -292,9 +294,8 @@ class Layers:
         self._origins[tuple(path)] = origin
 
     def origins_of(self, paths: Sequence[tuple[Key, ...]]) -> list[str]:
-        """Return where each value comes from: a variable, ``--set``, or file and line. Raise :class:`OSError`."""
-        raw = b"" if self._file is None else self._file.read_bytes()
-        lines = find_lines(raw, paths)
+        """Return where each value comes from: a variable, ``--set``, or file and line."""
+        lines = find_lines(self._text.encode(), paths)  # a pipe gives its text once
         return [self._origin_of(path) or f"{self._file}:{line}" for path, line in zip(paths, lines, strict=True)]
 
     def _origin_of(self, path: tuple[Key, ...]) -> str | None:

@@ -1,6 +1,5 @@
 """The files that a service's settings name, read when the service is built."""
 
-import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from gateway.catalog.pins import PinError, Pins, read_pins
+from gateway.concurrency.threads import read_apart
 from gateway.config import source as config
 from gateway.config.key_file import KeyFileError, read_keys
 from gateway.http_client.tls import TlsFiles
@@ -36,18 +36,18 @@ class ServiceFiles:
     @classmethod
     async def read(cls, settings: ResourceSettings) -> Self:
         """Read the files. Raises :class:`config.ConfigError` where one cannot be used."""
-        digests = await asyncio.to_thread(_read_digests, settings)
-        await asyncio.to_thread(_check_tls, settings)
+        digests = await read_apart(_read_digests, settings)
+        await read_apart(_check_tls, settings)
         keys: tuple[ApiKey, ...] = ()
         pins, fallback, key_file = None, None, key_file_of(settings)
         if key_file is not None:
             with _faults_of(settings.knob(KEYS)):
-                keys = await asyncio.to_thread(read_keys, key_file)
+                keys = await read_apart(read_keys, key_file)
         if isinstance(settings, ServiceSettings):
             catalog = settings.catalog
             if catalog.pin is not None:
                 with _faults_of(settings.knob("catalog.pin")):
-                    pins = Pins(await asyncio.to_thread(read_pins, Path(catalog.pin)))
+                    pins = Pins(await read_apart(read_pins, Path(catalog.pin)))
             if catalog.fallback is not None:
                 with _faults_of(settings.knob("catalog.fallback")):
                     fallback = await read_fallback(catalog.fallback, form_of(settings.backend))

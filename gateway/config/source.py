@@ -68,6 +68,11 @@ class ConfigSource:
     layers: Layers = field(default_factory=lambda: Layers({}))
 
     @property
+    def file(self) -> frozenset[Path]:
+        """Return the configuration file itself, if there is one."""
+        return frozenset(() if self._file is None else (self._file,))
+
+    @property
     def files(self) -> frozenset[Path]:
         """Return the files that the last load read, or tried to."""
         return frozenset(self.layers.files)
@@ -264,7 +269,7 @@ def _named_files(value: Any, path: Sequence[str], knob: str) -> Iterator[tuple[s
 
 
 def origins_of_values(layers: Layers) -> list[tuple[str, str, str]]:
-    """Return each knob that is set, its value with secrets masked, and where it comes from. Raises :class:`OSError`."""
+    """Return each knob that is set, its value with secrets masked, and where it comes from."""
     found = dict(set_values(layers.tree))
     origins = layers.origins_of([*found])
     return [

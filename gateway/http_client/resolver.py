@@ -6,13 +6,13 @@ it, and the end of the process.
 
 import asyncio
 import socket
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from yarl import URL
+
+from gateway.concurrency.threads import run_apart
 
 MAX_AT_ONCE: Final = 8
 """Look-ups of one pool of connections at the same time. Each is of another name."""
@@ -51,7 +51,7 @@ class Resolver:
     async def addresses(self, host: str, port: int, family: socket.AddressFamily) -> list[Address]:
         """Return the permitted addresses. Raises :class:`OSError` where there is none."""
         async with self._slots:
-            found = await _in_thread(lambda: _look_up(host, port, family))
+            found = await run_apart("name look-up", _look_up, host, port, family)
         if self._refuses is None or (host, port) in self._trusted_hosts:
             return found
         reasons = [self._refuses(address.host) for address in found]
@@ -67,18 +67,3 @@ def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[Address
     numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
     # getnameinfo writes a link-local IPv6 address with its scope, and looks nothing up for numbers.
     return [Address(info[0], socket.getnameinfo(info[4], numeric)[0]) for info in infos]
-
-
-async def _in_thread(work: Callable[[], list[Address]]) -> list[Address]:
-    """Return what ``work`` returns in a thread of its own, or raise what it raises."""
-    outcome: Future[list[Address]] = Future()
-    outcome.set_running_or_notify_cancel()  # a look-up under way cannot be cancelled
-
-    def run() -> None:
-        try:
-            outcome.set_result(work())
-        except Exception as error:  # noqa: BLE001, raised where it is awaited
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, name="name look-up", daemon=True).start()
-    return await asyncio.wrap_future(outcome)

@@ -4,7 +4,6 @@ another dialect, with or without its JSON-RPC envelope.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import yaml
 
+from gateway.concurrency.threads import read_apart
 from gateway.concurrency.turns import run_in_thread
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
@@ -206,6 +206,6 @@ def _line(node: Any, path: tuple[str | int, ...]) -> int:
 async def read_fallback(file: str, form: MessageForm) -> Listing:
     """Return the operator's listing, ``catalog.fallback``, which is used while the backend gives none. ``form`` is the
     message form of its calls. Raise :class:`~gateway.listing.dialect.NoListing`."""
-    listing = await _read_listing(lambda name: asyncio.to_thread(Path(name).read_bytes), file, {})
+    listing = await _read_listing(lambda name: read_apart(Path(name).read_bytes), file, {})
     note = f"the backend gave no listing; this is catalog.fallback, {file}"
     return replace(listing, form=form, notes=(*listing.notes, note))

@@ -18,6 +18,7 @@ from gateway.backend.unfinished import UnfinishedMessages
 from gateway.catalog.curation import left_out
 from gateway.concurrency.background import Background, Problem, describe_problems, time_after
 from gateway.concurrency.collector import COLLECTOR
+from gateway.concurrency.threads import read_apart
 from gateway.concurrency.turns import LoopLag
 from gateway.config import source as config
 from gateway.config.certificate import read_certificate
@@ -73,8 +74,7 @@ class Server:
         """Read the configuration again, and return the faults for which it is refused."""
         self.lag = LoopLag()
         self.reloads = ReloadState()
-        self.changing = asyncio.Lock()
-        """Held by what changes a resource or puts another in its place."""
+        self._reloading = asyncio.Lock()
         self.resources: dict[str, Resource] = {}  # the services by mount, "" or /crm, and then the groups
         self._given_store = store
         self._sockets = sockets
@@ -139,12 +139,12 @@ class Server:
         """Apply ``new``, or the settings in force again, and the files that they name, without losing a request;
         :func:`config.needs_restart` has the knobs that keep their values. Raises :class:`ConfigError` with all faults;
         then nothing has changed."""
-        async with self.changing:
+        async with self._reloading:
             await self._apply(new or self.settings)
 
     async def _apply(self, new: Settings) -> None:
         kept = config.keep_for_process(self.settings, new)
-        certificate = await asyncio.to_thread(read_certificate, kept.server.tls)
+        certificate = await read_apart(read_certificate, kept.server.tls)
         built = await self._build(kept.resources)
         # Nothing is awaited from here on, so that no request meets a half of the swap.
         before, self.settings = self.resources, kept

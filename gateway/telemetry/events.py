@@ -142,11 +142,11 @@ EVENTS: Final = (
     Event("a file changed that is read at the start: restart to use it", "warning", "knob file", "Restart."),
     Event("a watched file is gone: put it back, or change the knob", "warning", "knob file", "What was read is used. "
           "Keys of a key file are revoked after 60 s."),
-    Event("a key file is gone: its keys are revoked", "error", "knob file keys", "It was not there, or empty, for "
-          "60 s. Put it back: its keys are good again then."),
-    Event("keys were revoked although the rest is refused", "warning", "knob file keys", "What a key file takes away "
-          "counts also where the configuration, or the file itself, has a fault. `keys` are those that ended, or "
-          "that have fewer scopes or an earlier end."),
+    Event("a key file is gone: its keys are revoked", "error", "knob file keys", "It was not there, was empty, or "
+          "could not be read, for 60 s. Put it back: its keys are good again then."),
+    Event("a key file took keys or rights away", "warning", "knob file keys", "What it takes away counts at once, also "
+          "where the configuration, or the file itself, has a fault, and while a reload waits. `keys` are those that "
+          "ended, or that have fewer scopes or an earlier end."),
     Event("server.max_connections is lowered to what the limit of open files allows", "warning",
           "asked limit max_connections remedy", "Raise the limit of open files."),
     # Connections

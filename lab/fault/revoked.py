@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -74,7 +75,9 @@ async def _gateway(workers: int, config: Path, *knobs: str) -> AsyncIterator[tup
             yield program, started["port"], f"http://127.0.0.1:{started['admin_port']}"
 
 
-async def revoked(workers: int) -> Line:
+async def revoked(workers: int, *, hangs: bool = False) -> Line:
+    """Measure until a key is refused, for each way to take it, while the configuration has a fault, or a reload waits
+    for a pipe that nobody writes."""
     with tempfile.TemporaryDirectory() as folder:
         keys, config = _KeyFile(Path(folder)), Path(folder) / "gateway.yaml"
         put(config, "")
@@ -94,8 +97,14 @@ async def revoked(workers: int) -> Line:
                  "limits.discovery=100000/minute")  # fmt: skip
         figures = []
         async with _gateway(workers, config, *knobs) as (program, port, admin):
-            put(config, "nonsense: 1\n")
-            await program.logged(_REFUSED, workers)
+            if hangs:
+                os.mkfifo(pipe := Path(folder) / "ca.pem")
+                put(config, f"backend: {{tls: {{ca_file: {pipe}}}}}\n")
+                del ways["/reload"]  # it is answered after the wait
+                await asyncio.sleep(1.0)
+            else:
+                put(config, "nonsense: 1\n")
+                await program.logged(_REFUSED, workers)
             for number, (way, take) in enumerate(ways.items()):
                 most = _MOST + (GONE if way == "the file is gone" else 0.0)
                 assert await _answers(port, shown[way]) == {200}, way
@@ -107,6 +116,11 @@ async def revoked(workers: int) -> Line:
                     await _reload(admin)
                 await until(partial(_answers, port, shown[way]), lambda seen: 200 not in seen, within=most + 5.0)
                 figures.append(Figure(way, asyncio.get_running_loop().time() - begun, most, " s"))
+            if hangs:
+                begun = asyncio.get_running_loop().time()
+                program.signal(signal.SIGTERM)
+                assert await program.ended() == 0
+                figures.append(Figure("SIGTERM", asyncio.get_running_loop().time() - begun, _MOST, " s"))
     return Line(figures=tuple(figures))
 
 
@@ -125,5 +139,6 @@ async def _reload(admin: str) -> None:
 
 ROWS: Final[dict[str, Row]] = {
     "keys are revoked while the configuration is faulty": partial(revoked, 1),
+    "keys are revoked while a reload hangs": partial(revoked, 1, hangs=True),
     "keys are revoked while the configuration is faulty, two workers": partial(revoked, 2),
 }

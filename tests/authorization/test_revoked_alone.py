@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,13 +17,14 @@ from gateway.aiohttp_app import GATEWAY, aiohttp_app
 from gateway.auth.api_keys import digest_of, new_key
 from gateway.config.key_file import revoke_keys
 from gateway.config.source import ConfigSource, load_settings
+from gateway.process import key_files
 from gateway.process.file_watcher import FileWatcher
 from gateway.process.key_files import GONE, KeyFiles
 from gateway.process.server import Server
 from gateway.process.serving import Reloads
 from tests.authorization.stand import Bearer, Stand
 from tests.authorization.test_api_keys import TWO_AND_THREE, keyed
-from tests.configuring import put
+from tests.configuring import in_place, put
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.embedding import Open
@@ -83,7 +86,7 @@ async def test_what_is_taken_away_counts_alone_and_nothing_is_given(file: Path, 
     async with keyed(file, *KNOBS) as it:
         assert await statuses(it, ANN, BOB) == [200, 200]
         in_place(file, text + Z * (len(text) > 2))
-        await KeyFiles(it.gateway, FileWatcher()).take_away()
+        await KeyFiles(it.gateway, lambda _: None).take_away()
         assert await statuses(it, ANN, BOB, ZOE) == [ann, bob, 401]
         put(file, A + B)  # as it was when it was read: all is given back
         await it.gateway.reload()
@@ -95,12 +98,8 @@ async def test_a_key_that_implied_scopes_keeps_those_that_its_new_ones_imply(fil
     async with keyed(file, *KNOBS) as it:
         for scopes, status in (("read", 200), ("admin", 200), ("write", 403), ("admin", 403)):
             put(file, entry(ANN, "ann", scopes))
-            await KeyFiles(it.gateway, FileWatcher()).take_away()
+            await KeyFiles(it.gateway, lambda _: None).take_away()
             assert await statuses(it, ANN) == [status], scopes
-
-
-def in_place(file: Path, text: str) -> None:
-    file.write_bytes(text.encode(errors="surrogateescape"))
 
 
 def removed(file: Path) -> None:
@@ -123,7 +122,7 @@ async def test_the_keys_of_a_file_that_is_gone_for_60_s_are_revoked_until_it_is_
         now = 0.0
         watcher = FileWatcher(lambda: now)
         watcher.add_new([file])
-        keys = KeyFiles(it.gateway, watcher, lambda: now)
+        keys = KeyFiles(it.gateway, watcher.forget, lambda: now)
         lose(file)
         for now in (1.0, 2.0, GONE):  # noqa: B007, the clock
             await keys.look()
@@ -131,26 +130,30 @@ async def test_the_keys_of_a_file_that_is_gone_for_60_s_are_revoked_until_it_is_
         assert await statuses(it, ANN, BOB) == [200, 200]
         now = 1.0 + GONE
         await keys.look()
-        assert "gone, or empty: its keys are revoked" in "".join(one.cause for one in keys.problems)
+        assert "gone, empty, or cannot be read: its keys are revoked" in "".join(one.cause for one in keys.problems)
         assert await statuses(it, ANN, BOB) == [401, 401]
         removed(file)
         put(file, A + B)
-        watcher.changed([file])
-        now += 1.0
-        assert watcher.changed([file]) == [file]
         await keys.look()
         assert not keys.problems
+        assert watcher.changed([file]) == []
+        now += 1.0
+        assert watcher.changed([file]) == [file]
         await it.gateway.reload()
         assert await statuses(it, ANN, BOB) == [200, 200]
 
 
+SERVER: Final = "server: {port: 0, admin_port: 0}\n"
+
+
+def one_service(url: str) -> str:
+    auth = "auth: {mode: keys, keys: {file: keys.yaml}}\n"
+    return f"{SERVER}{auth}backend: {{url: '{url}', credentials: {{mode: none}}}}\n"
+
+
 @asynccontextmanager
-async def watching(folder: Path, url: str) -> AsyncIterator[tuple[Server, Reloads, Callable[[str], None]]]:
+async def watching(folder: Path, text: str) -> AsyncIterator[tuple[Server, Reloads, Callable[[str], None]]]:
     """A gateway that watches its configuration, and what adds a text to that."""
-    text = (
-        "server: {port: 0, admin_port: 0}\nauth: {mode: keys, keys: {file: keys.yaml}}\n"
-        f"backend: {{url: '{url}', credentials: {{mode: none}}}}\n"
-    )
     put(config := folder / "gateway.yaml", text)
     source = ConfigSource(config, environ={})
     server = Server(source.load_settings())
@@ -163,11 +166,11 @@ async def watching(folder: Path, url: str) -> AsyncIterator[tuple[Server, Reload
         await server.stop()
 
 
-async def becomes(session: ClientSession, port: int, key: str, status: int) -> None:
+async def becomes(session: ClientSession, port: int, key: str, status: int, mount: str = "") -> None:
     """Wait until a list with a key has this status."""
 
     async def now() -> int:
-        return (await Bearer(session, port, key).list(MODERN)).status
+        return (await Bearer(session, port, key, mount).list(MODERN)).status
 
     assert await until(now, lambda seen: seen == status)
 
@@ -177,7 +180,7 @@ async def test_a_revoked_key_is_over_while_the_configuration_is_refused(
     tmp_path: Path, file: Path, backend: ScriptedBackend, session: ClientSession, way: str
 ) -> None:
     put(file, A + B)
-    async with watching(tmp_path, backend.url) as (server, reloads, change):
+    async with watching(tmp_path, one_service(backend.url)) as (server, reloads, change):
         change("nonsense: 1\n")
         await until(lambda: server.configuration["refused"])
         await becomes(session, server.port, ANN, 200)
@@ -198,7 +201,7 @@ async def test_a_revoked_key_is_over_while_the_configuration_is_refused(
 async def test_a_reload_waits_while_a_key_file_changes_in_place(
     tmp_path: Path, file: Path, backend: ScriptedBackend, session: ClientSession
 ) -> None:
-    async with watching(tmp_path, backend.url) as (server, reloads, _):
+    async with watching(tmp_path, one_service(backend.url)) as (server, reloads, _):
         in_place(file, A)
         asked = asyncio.create_task(reloads.read_again())
         for _ in range(3):
@@ -207,6 +210,52 @@ async def test_a_reload_waits_while_a_key_file_changes_in_place(
         in_place(file, A + B)
         assert await asked == []
         assert (await Bearer(session, server.port, BOB).list(MODERN)).status == 200
+
+
+async def test_a_revoked_key_is_over_while_a_reload_waits_for_a_file_which_is_named_then(
+    tmp_path: Path, file: Path, backend: ScriptedBackend, session: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.process.serving._READING", 4.0)
+    put(file, A + B)
+    os.mkfifo(tmp_path / "pipe")
+    async with watching(tmp_path, one_service(backend.url)) as (server, reloads, change):
+        change(f"store: {{}}\nlimits: {{discovery: '${{file:{tmp_path / 'pipe'}}}'}}\n")
+        asked = asyncio.create_task(reloads.read_again())
+        revoke_keys(file, "ann")
+        await becomes(session, server.port, ANN, 401)
+        assert not asked.done()
+        assert await asked == [
+            f"the configuration: {tmp_path / 'pipe'}: not read within 4 s: is it a pipe, or does its file system hang?"
+        ]
+        change("")
+        assert await reloads.read_again() == []
+        assert (await Bearer(session, server.port, BOB).list(MODERN)).status == 200
+
+
+async def test_a_key_file_that_hangs_holds_up_no_other_and_its_own_keys_are_revoked(
+    tmp_path: Path, file: Path, backend: ScriptedBackend, session: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(file, A + B)
+    put(hanging := tmp_path / "hanging.yaml", Z)
+    goes_on = threading.Event()
+
+    def waits(path: Path, before: Callable[[Path], bool] = key_files.is_gone) -> bool:
+        return not goes_on.wait() if path == hanging else before(path)
+
+    monkeypatch.setattr(key_files, "is_gone", waits)
+    monkeypatch.setattr(key_files, "GONE", 2.0)
+    monkeypatch.setattr(key_files, "_PATIENCE", 1.0)
+    backends = f"backend: {{url: '{backend.url}', credentials: {{mode: none}}}}"
+    one, two = (f"auth: {{mode: keys, keys: {{file: {keys}}}}}" for keys in (file, hanging))
+    text = f"{SERVER}services:\n  one: {{{one}, {backends}}}\n  two: {{{two}, {backends}}}\n"
+    async with watching(tmp_path, text) as (server, _, _):
+        await becomes(session, server.port, ANN, 200, "/one")
+        revoke_keys(file, "ann")
+        await becomes(session, server.port, ANN, 401, "/one")
+        await becomes(session, server.port, ZOE, 401, "/two")
+        assert "hanging.yaml is gone, empty, or cannot be read" in str(server.status()["problems"])
+        goes_on.set()
+        await becomes(session, server.port, ZOE, 200, "/two")
 
 
 def mounted(folder: Path, *versions: str) -> None:
@@ -227,7 +276,7 @@ async def test_a_mounted_secret_that_is_swapped_revokes_while_the_configuration_
     tmp_path: Path, backend: ScriptedBackend, session: ClientSession
 ) -> None:
     mounted(tmp_path, A + B, B)
-    async with watching(tmp_path, backend.url) as (server, _, change):
+    async with watching(tmp_path, one_service(backend.url)) as (server, _, change):
         change("nonsense: 1\n")
         swapped(tmp_path)
         await becomes(session, server.port, ANN, 401)
@@ -246,4 +295,4 @@ async def test_within_aiohttp_key_files_are_watched(file: Path, aiohttp_client: 
     put(file, Z + FAULTY)
     await becomes(session, port, ANN, 401)
     await becomes(session, port, ZOE, 200)
-    assert "entry 2, sha256" in app[GATEWAY].status()["problems"][0]["cause"]
+    await until(lambda: "entry 2, sha256" in str(app[GATEWAY].status()["problems"]))

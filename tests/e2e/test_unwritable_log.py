@@ -113,9 +113,10 @@ async def test_calls_are_answered_work_goes_on_and_a_signal_ends_it(tmp_path: Pa
                 "history for the page: running",
                 "listing: running",
                 "reload: running",
+                "key files: running",
                 "listing on demand: running",
             ]
-            assert sorted(state[-5:-1]) == sorted(jobs)
+            assert sorted(state[-6:-1]) == sorted(jobs)
             process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(PATIENCE):
                 assert await process.wait() == 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
 
-from tests.configuring import put
+from tests.configuring import in_place, put
 from tests.e2e.test_reload import RELOADED, serving, written
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
@@ -198,3 +199,48 @@ async def test_sighup_lists_anew_as_well(backend: ScriptedBackend, file: Path) -
         await program.logged(RELOADED)
         async with asyncio.timeout(PATIENCE):
             await backend.called("rpc.discover", asked + 1)
+
+
+async def test_a_reload_that_waits_for_a_pipe_does_not_hold_the_end_up(backend: ScriptedBackend, file: Path) -> None:
+    os.mkfifo(file.with_name("ca.pem"))
+    written(file, backend.url)
+    async with serving(file) as (program, gateway):
+        written(file, backend.url, backend=f"{{url: '{backend.url}', tls: {{ca_file: ca.pem}}}}")
+        program.signal(signal.SIGHUP)
+        await asyncio.sleep(1.5)
+        assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).value == {"sum": 5}
+        assert "configuration" not in program.output, "the reload does not wait"
+        program.signal(signal.SIGTERM)
+        assert await program.ended() == 0
+
+
+async def test_a_configuration_that_is_written_slowly_is_not_loaded_by_half_unless_somebody_asks(
+    backend: ScriptedBackend, file: Path
+) -> None:
+    first, second = (f"  {name}: {{backend: {{url: '{backend.url}'}}}}\n" for name in ("crm", "shop"))
+    half = "server: {port: 0, admin_port: 0}\nauth: {mode: 'off'}\nservices:\n" + first
+    put(file, half + second)
+    async with serving(file) as (program, gateway), ClientSession() as session:
+
+        async def status_of_second() -> int:
+            async with session.get(f"{gateway.base}/shop/mcp/tools/list") as answer:
+                return answer.status
+
+        in_place(file, half)
+        await asyncio.sleep(1.5)
+        in_place(file, half + second.replace("}}", ", timeout: 7s}}"))
+        assert (await program.logged(RELOADED))["changed"] == ["services.shop.backend.timeout"]
+        assert await status_of_second() == 200
+        in_place(file, half)
+        program.signal(signal.SIGHUP)
+        await program.logged(RELOADED, 2)
+        assert await status_of_second() == 404
+
+
+async def test_a_configuration_in_a_pipe_is_read_once(backend: ScriptedBackend, file: Path) -> None:
+    os.mkfifo(file)
+    text = f"server: {{port: 0, admin_port: 0}}\nauth: {{mode: 'off'}}\nbackend: {{url: '{backend.url}'}}\n"
+    giving = asyncio.create_task(asyncio.to_thread(file.write_text, text))
+    async with serving(file) as (_, gateway):
+        await giving
+        assert "add" in await gateway.tools()

@@ -89,11 +89,13 @@ def test_a_file_that_is_touched_or_replaced_by_its_like_did_not_change(watcher: 
     assert settled(watcher, file) == []
 
 
-def test_a_file_that_is_being_written_waits_for_its_end(watcher: FileWatcher, file: Path) -> None:
+def test_a_file_that_is_being_written_waits_for_its_end(file: Path) -> None:
+    watcher = looking(0.3)
+    watcher.add_new([file])
     for length in range(1, 5):
         file.write_text("two"[:length] + "." * length)
         assert watcher.changed([file]) == []
-    assert watcher.changed([file]) == [file]
+    assert [watcher.changed([file]), watcher.changed([file])] == [[], [file]]
 
 
 def test_one_that_changed_in_place_counts_once_it_is_still_for_half_a_second_and_a_replaced_one_before(
@@ -128,6 +130,42 @@ def test_a_file_that_was_missing_from_the_start_changes_when_it_comes(tmp_path: 
     assert settled(watcher, late) == []
     late.write_text("one")
     assert settled(watcher, late) == [late]
+
+
+def test_a_file_that_never_is_still_is_read_after_five_looks(file: Path) -> None:
+    watcher = looking(0.25)
+    watcher.add_new([file])
+    changed = []
+    for number in range(12):
+        file.write_text(f"{number}")
+        changed.append(watcher.changed([file]))
+    assert changed == [*[[]] * 5, [file], *[[]] * 5, [file]]
+
+
+def test_the_configuration_waits_until_its_last_write_is_two_seconds_old(watcher: FileWatcher, file: Path) -> None:
+    for text in ("h", "half", "half of it"):
+        file.write_text(text)
+        assert (watcher.changed([file], [file]), watcher.is_writing([file])) == ([], True)
+    looks = [(watcher.changed([file], [file]), watcher.is_writing([file])) for _ in range(4)]
+    assert looks == [*[([], True)] * 3, ([file], False)]
+
+
+def test_a_file_of_which_a_reload_may_have_read_a_half_changes_though_it_is_again_what_it_was(
+    watcher: FileWatcher, file: Path
+) -> None:
+    for text in ("o", "one"):
+        file.write_text(text)
+        if text == "o":
+            watcher.distrust()
+        assert watcher.changed([file]) == []
+    assert watcher.changed([file]) == [file]
+
+
+def test_a_file_that_is_forgotten_changes_once_without_a_change(watcher: FileWatcher, file: Path) -> None:
+    watcher.forget(file)
+    watcher.forget(file.with_name("unknown"))
+    assert settled(watcher, file) == [file]
+    assert settled(watcher, file) == []
 
 
 def test_a_file_that_is_named_later_is_known_from_then_on(watcher: FileWatcher, file: Path) -> None:
