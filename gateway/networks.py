@@ -27,6 +27,16 @@ def network_of(address: str) -> str:
     return address if parsed is None else str(parsed)
 
 
+@lru_cache(4096)
+def site_of(address: str) -> str:
+    """Return the site of one caller: an IPv4 address, or an IPv6 /48, of which one caller may have all 65,536 networks
+    (RFC 6177)."""
+    parsed = _parsed(address)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((parsed, 48), strict=False))
+    return network_of(address)
+
+
 class AddressReader:
     """Find the caller's address behind trusted reverse proxies."""
 

@@ -1,5 +1,5 @@
 """Take turns to ask an issuer about tokens (RFC 7662). Anybody can invent tokens, so the questions are bounded, and no
-network's keep those of others waiting:
+network's keep those of others waiting. An IPv6 /48 is one network, since one stranger may have all of it:
 
 - At most 16 questions are under way, and 50 begin within a second. While others wait, one network has half of each.
 - A question that finds no turn waits for 2 s. A network that has asked nothing within the last second is first; the

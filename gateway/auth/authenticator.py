@@ -24,7 +24,7 @@ from gateway.auth.verifier import VerifiedToken, Verifier
 from gateway.concurrency.single_flight import SingleFlight, outcome_of
 from gateway.errors import AuthUnavailable, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
-from gateway.networks import network_of
+from gateway.networks import site_of
 from gateway.telemetry.record import RECORD
 from gateway.telemetry.sampling import Sampler
 
@@ -157,7 +157,7 @@ class Authenticator:
             return await flights.join(digest, verify)
         begin = partial(flights.start, digest, verify)
         # This object is part of the key: a successor may share the turns, and judges by other rules.
-        return await outcome_of(await turns.take(network_of(address), (self, digest), begin))
+        return await outcome_of(await turns.take(site_of(address), (self, digest), begin))
 
     async def _verify(self, digest: bytes, raw: str) -> VerifiedToken:
         try:

@@ -134,6 +134,8 @@ def all_arguments(binding: Binding, arguments: Mapping[str, Any]) -> dict[str, A
     """Return all arguments that a call is sent with, by the method's own names: the caller's, the operator's, the
     defaults, and what fills gaps between positions. Where the structure is a guess, those of both."""
     own = binding.complete_arguments(arguments)
+    if binding.spread_argument is not None:
+        return dict(own)  # no default has a place beside it
     structures = [binding.structure]
     if not binding.structure_is_known:
         structures.append(_OTHER[binding.structure])

@@ -10,12 +10,14 @@ import socket
 import sys
 from typing import Final
 
+_METRICS: Final = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 40
 SENT: Final = {
     "nothing": b"",
     "half heads": b"GET /livez HTTP/1.1\r\nHost: a\r\nX-",
     "half bodies": b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx",
     "whole requests": b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n",
-    "requests for metrics, read nothing": b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 40,
+    "requests for metrics, read nothing": _METRICS,
+    "a probe and requests for metrics, read nothing": b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n" + _METRICS,
 }
 AGAIN: Final = 0.02
 """Seconds after which one comes again."""

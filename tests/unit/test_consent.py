@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.backend.params import build_params
 from gateway.errors import ConfirmationTooLong
 from gateway.invocation.consent import MOST_CHARACTERS, MOST_LINES, consent_request
 from gateway.model import Binding, Structure, Tool
@@ -122,6 +123,13 @@ def test_what_is_sent_without_the_caller_is_shown_or_counted() -> None:
         'to: "bob"',
         "and 2 that the operator has set",
     ]
+
+
+def test_beside_an_argument_that_is_spread_no_default_is_shown_since_none_is_sent() -> None:
+    spread = {"spread_argument": "params", "sent": {"fee": 2}}
+    assert lines_of({"params": {"to": "bob"}}, **spread) == ["With these arguments:", 'params.to: "bob"']
+    binding = Binding("pay", Structure.BY_NAME, **spread)
+    assert build_params(binding, {"params": {"to": "bob"}}) == {"to": "bob"}
 
 
 @each(

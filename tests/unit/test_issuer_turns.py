@@ -226,7 +226,7 @@ async def test_whatever_comes_and_goes_the_bounds_hold_and_nothing_is_left(clock
 
 
 @by_hand
-async def test_all_addresses_of_a_64_are_one_network(clock: Clock) -> None:
+async def test_all_addresses_of_a_48_are_one_network(clock: Clock) -> None:
     class Silent:
         """Knows nothing of a token for long."""
 
@@ -236,10 +236,10 @@ async def test_all_addresses_of_a_64_are_one_network(clock: Clock) -> None:
 
     turns = IssuerTurns("https://as.example.com")
     authenticator = Authenticator(Silent(), turns_of=lambda _: turns)
-    addresses = ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1", "::ffff:10.0.0.9", "10.0.0.9")
+    addresses = ("2001:db8::1", "2001:db8:0:ffff::2", "2001:db8:1::1", "::ffff:10.0.0.9", "10.0.0.9")
     shown = [PresentedToken([f"Bearer t{at}"], [], "POST", "/mcp", False, one) for at, one in enumerate(addresses)]
     tasks = [asyncio.create_task(authenticator.authenticate(one)) for one in shown]
     await clock.settles()
-    assert turns._under_way == {"2001:db8::/64": 2, "2001:db8:0:1::/64": 1, "10.0.0.9": 2}
+    assert turns._under_way == {"2001:db8::/48": 2, "2001:db8:1::/48": 1, "10.0.0.9": 2}
     await clock.moves_on(1.1)
     assert {type(one) for one in await asyncio.gather(*tasks, return_exceptions=True)} == {Unauthorized}
