@@ -114,6 +114,7 @@ class Audit:
             ) from None
         finally:
             written.cancel()  # one that was given up is not written later
+            del written  # its error refers to this frame: together they would hold the call for thousands of others
 
     def end(self, record: Record) -> None:
         """Write the line of a call that has ended, or was refused."""
