@@ -24,7 +24,7 @@ GONE: Final = 60.0
 _PATIENCE: Final = 5.0
 """Seconds that a file may take to be read: one that takes longer counts as gone since it was asked for."""
 _WAIT: Final = 1.0
-"""Seconds for which a reload waits for the key files that it applies: another than those may hang."""
+"""Seconds for which a reload waits for looks at key files: one may hang."""
 
 log = structlog.get_logger()
 
@@ -106,7 +106,7 @@ class KeyFiles:
             state.asked_at = self._clock()
             state.look = asyncio.create_task(self._look_at(state, always=always))
         look = state.look  # a reload may ask for the next one meanwhile
-        if look is not None and (await asyncio.wait((look,), timeout=_WAIT))[0]:
+        if look is not None and (await asyncio.wait((look,), timeout=_WAIT if always else INTERVAL))[0]:
             look.result()
 
     async def _look_at(self, state: _KeyFile, *, always: bool) -> None:
