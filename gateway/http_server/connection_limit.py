@@ -64,11 +64,15 @@ class ConnectionLimit:
         place = Place("" if self._trusts(address) else network_of(address))
         held = len(self._places.get(place.network, ()))
         if place.network and held >= self.share:
-            if not self._makes_room(place.network) and not self._goes_beyond(place, first_head):
+            if not self._makes_room(place) and not self._goes_beyond(place, first_head):
                 self.refused += 1
                 self._log.count(place.network, self.share, self.share_remedy)
                 raise Overloaded("Too many connections from this address", retry_after=1)
-        elif self.open >= self.most and not self._makes_room_for(held) and not self._goes_beyond(place, first_head):
+        elif (
+            self.open >= self.most
+            and not self._makes_room_for(place, held)
+            and not self._goes_beyond(place, first_head)
+        ):
             self.refused += 1
             self._log.count("", self.most, self.remedy)
             raise Overloaded("Too many connections", retry_after=1)
@@ -79,13 +83,13 @@ class ConnectionLimit:
             places[place] = None
         return place
 
-    def _makes_room(self, network: str) -> bool:
+    def _makes_room(self, place: Place) -> bool:
         """Return whether a connection of a network that has its share was closed for another one of it."""
         return False
 
-    def _makes_room_for(self, held: int) -> bool:
+    def _makes_room_for(self, place: Place, held: int) -> bool:
         """Return whether a connection was closed for one of a network that has ``held``, where all are taken."""
-        return self._close_idle(self._larger_than(held + 1))
+        return self._close_idle(self._larger_than(held + 1), place)
 
     def _goes_beyond(self, place: Place, first_head: Callable[[], bytes]) -> bool:
         """Return whether a connection is let in for which there is no room."""
@@ -121,13 +125,14 @@ class ConnectionLimit:
         counts = sorted((one for one in self._by_count if one > count), reverse=True)
         return chain.from_iterable(map(self._by_count.__getitem__, counts))
 
-    def _close_idle(self, networks: Iterable[str]) -> bool:
+    def _close_idle(self, networks: Iterable[str], newcomer: Place) -> bool:
         """Return whether an idle connection of the first of these networks that has one was closed: that which is there
-        for longest."""
+        for longest. Where it was beyond the limit, the newcomer is."""
         for network in list(islice(networks, self.looked_at)):
             for place in list(islice(self._places[network], self.looked_at)):
                 self._places[network][place] = self._places[network].pop(place)
                 if place.connection is not None and self._is_idle(place.connection):
+                    newcomer.is_beyond = place.is_beyond
                     place.connection.transport.abort()
                     self.leave(place)
                     return True
@@ -149,11 +154,16 @@ class AdminLimit(ConnectionLimit):
         self._are_beyond = 0
         self.looked_at = most + beyond
 
-    def _makes_room(self, network: str) -> bool:
-        return self._close_idle([network])
+    def _makes_room(self, place: Place) -> bool:
+        return self._close_idle([place.network], place)
 
-    def _makes_room_for(self, held: int) -> bool:
-        return self._close_idle(self._larger_than(0))
+    def _makes_room_for(self, place: Place, held: int) -> bool:
+        return self._close_idle(self._larger_than(0), place)
+
+    def _close_idle(self, networks: Iterable[str], newcomer: Place) -> bool:
+        is_closed = super()._close_idle(networks, newcomer)
+        self._are_beyond += newcomer.is_beyond
+        return is_closed
 
     def _goes_beyond(self, place: Place, first_head: Callable[[], bytes]) -> bool:
         head = first_head() if self._are_beyond < self._beyond else b""

@@ -52,9 +52,11 @@ async def held(sent: str, crowd: str) -> Line:
         told = await asyncio.gather(*tasks)
         assert strangers.memory(), "the strangers have ended"
     probes, scrapes = told[::2], told[1::2]
+    # A Prometheus cannot be told apart from strangers at its own address that ask for the same.
+    most = len(scrapes) // 10 if "metrics" in sent and _OWN in of else 0
     figures = (
         Figure(f"probes that failed of {len(probes)}", sum(bool(one) for one in probes), 0),
-        Figure("scrapes that failed", sum(bool(one) for one in scrapes), 0),
+        Figure("scrapes that failed", sum(bool(one) for one in scrapes), most),
     )
     return Line(figures=figures, notes=tuple({one for one in told if one})[:4])
 

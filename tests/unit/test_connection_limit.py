@@ -165,6 +165,19 @@ def test_at_the_admin_port_a_request_that_has_come_already_needs_no_room_and_a_p
     assert len(let_in(probe, 9)) == 4
 
 
+def test_at_the_admin_port_one_network_never_has_more_than_its_share_and_those_beyond() -> None:
+    port = of_operators(64)
+    head = partial(bytes, b"GET /metrics HTTP/1.1")
+    for _ in range(20):
+        with suppress(Overloaded):
+            while True:
+                place = port.enter("10.1.0.1", head)
+                place.connection = cast("Any", Idle("busy"))
+        assert port.open == 16 + 4
+        cast("Any", place.connection).task = None  # one of those beyond is the next to make room
+    port.enter("10.2.0.1", head)
+
+
 def test_an_idle_connection_among_thousands_of_busy_ones_is_found_after_a_few_attempts_each_of_which_is_short() -> None:
     port = limit(10_000)
     looks = 0
