@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from aiohttp import ClientSession
 
+from lab.bench.machine import processor_ns
 from lab.fault.table import Figure
 from tests.fault.load import Callers, Sample, Samples
 
@@ -23,12 +23,8 @@ _MOST_PROBE: Final = 0.5
 
 
 def processor_ms(pid: int) -> float:
-    """The processor time that all threads of a process have had, in milliseconds."""
-    total = 0
-    for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile
-            total += int(task.read_text().split()[0])
-    return total / 1e6
+    """The processor time that all threads of a process have had, in milliseconds, those that ended too."""
+    return processor_ns(pid) / 1e6
 
 
 @dataclass
