@@ -17,6 +17,7 @@ from typing import Any, Final
 import structlog
 
 from gateway import jsonrpc
+from gateway.backend.interview import Interview
 from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
@@ -60,8 +61,8 @@ class BackendSource:
     ``patience`` bounds each question, in seconds. ``secrets`` and those in ``parts`` are removed from answers.
     ``form`` is the form of the questions. It becomes one of ``others`` where the service complains about the first and
     understands that one. ``has_credential`` says that the questions carry one, whose refusal ends the search.
-    ``accepted`` is the first question to which a response of JSON-RPC came. ``reserve`` counts the memory of answers
-    until :meth:`close`, and says whether there is room.
+    ``accepted`` is the first question to which a response of JSON-RPC came. ``interview`` keeps what is known of each
+    method. ``reserve`` counts the memory of answers until :meth:`close`, and says whether there is room.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class BackendSource:
         others: Sequence[MessageForm] = (ALWAYS, ONE, INTEGERS),
         has_credential: bool = False,
         reserve: Callable[[int], bool] = lambda _: True,
+        interview: Interview | None = None,
     ) -> None:
         self.url = url
         self.listing = listing
@@ -91,11 +93,16 @@ class BackendSource:
         self._credentials = prepare_secrets((*parts.secrets, *secrets))
         # Params of a custom listing may be ordinary words, so they are removed from error texts but not from listings.
         self._secrets = prepare_secrets((*self._credentials, *texts_in(listing.custom.params)))
-        self._deadline = time.monotonic() + listing.timeout
+        self.interview = interview or Interview()
+        self.restart()
         self._max_bytes = max_bytes
         self._answer_hash: list[bytes] = []
         self.size = self._reserved = 0
         self._reserve = reserve
+
+    def restart(self) -> None:
+        """Give the questions that follow the whole time for a listing: a search has used some of it."""
+        self._deadline = time.monotonic() + self.listing.timeout
 
     @property
     def digest(self) -> str:
@@ -142,7 +149,8 @@ class BackendSource:
         found, complains = await self._result_in(reply, id, form)
         if (found.has_value or found.error) and not found.denied and params is None:
             self.accepted = self.accepted or method
-        return replace(found, http=reply.http, refused=found.unauthorized and self._has_credential), complains
+        is_refused = found.unauthorized and self._has_credential
+        return replace(found, http=reply.http, refused=is_refused, retry_after=reply.retry_after), complains
 
     async def get_document(self, url: str) -> SourceAnswer:
         """GET a JSON document, where that is possible."""
@@ -151,7 +159,7 @@ class BackendSource:
         reply = await self._ask(Outgoing(None, b"", self._parts, self._parts.headers, url))
         if isinstance(reply, SourceAnswer):
             return reply
-        return replace(await self._document_in(reply), http=reply.http)
+        return replace(await self._document_in(reply), http=reply.http, retry_after=reply.retry_after)
 
     async def read_file(self, file: str) -> bytes:
         """Return the content of a local file. Raises :class:`OSError`."""

@@ -16,6 +16,9 @@ _RETRY_DELAYS: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 _MIN_PAUSE: Final = 0.05  # for a source that says "fresh for 0 s"
 _STABLE_AFTER: Final = 60.0  # seconds of running after which earlier failures no longer lengthen the delay
 
+EARLIEST: Final = 0.85
+"""Part of the remaining time after which a value is refreshed at the earliest."""
+
 log = structlog.get_logger()
 
 
@@ -61,7 +64,7 @@ async def keep_fresh(
         await refresh()
     while True:
         # Replicas that were started together spread out, so that they do not all ask at once.
-        await pause(max(_MIN_PAUSE, remaining() * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
+        await pause(max(_MIN_PAUSE, remaining() * random.uniform(EARLIEST, 0.98)))  # noqa: S311, not a secret
         await refresh()
 
 

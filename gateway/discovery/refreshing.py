@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from gateway.concurrency.background import Problem, retry_delay, time_after
+from gateway.concurrency.background import EARLIEST, Problem, retry_delay, time_after
 from gateway.concurrency.collector import COLLECTOR, LARGE
 from gateway.concurrency.turns import Turns
 from gateway.discovery.views import Catalogs, Listings, ViewState, listing_refusal_error, listing_token
@@ -23,6 +23,8 @@ CONFIRMED_AFTER: Final = 60.0
 """Seconds for which a listing that shrank has to stay so."""
 RETRY_AFTER: Final = CONFIRMED_AFTER / 4
 _MANY: Final = 10
+_REST_AFTER: Final = 5.0
+"""Seconds after which the rest of a partial listing is asked for, where the service names no time."""
 _AWAY: Final = 1.0
 """Seconds from one attempt to the next while nobody answers for the backend, so that it is found soon after its
 return."""
@@ -85,6 +87,7 @@ class Refresher:
 
     async def _run(self, entry: ViewState, caller: Caller) -> None:
         started, began = time.perf_counter(), self._clock()
+        entry.came_in_part = False
         rebuilds = self.may_rebuild(entry)
         try:
             await Turns.begin()  # many services may begin at once
@@ -110,7 +113,8 @@ class Refresher:
             log.exception("listing failed unexpectedly")
             self._record_failure(entry, error, ["an unexpected failure, which the log has"], began)
         else:
-            if self._accepts(entry, catalog):
+            entry.came_in_part = bool(listing.partial)
+            if self._replaces(entry, listing) and self._accepts(entry, catalog):
                 self._record(entry, listing, catalog, (time.perf_counter() - started) * 1000)
         finally:
             entry.refresh_task = None
@@ -145,13 +149,34 @@ class Refresher:
         if not (denied or rebuilds):
             self.ended["failed" if reason else "ok"] += 1
         error = entry.failure if reason else None
-        self.problem.set(reason and f"the listing failed: {reason}", entry.retry_at - self._clock(), error)
+        what = "is partial" if entry.came_in_part else "failed"
+        self.problem.set(reason and f"the listing {what}: {reason}", entry.retry_at - self._clock(), error)
 
     async def _rebuild(self, entry: ViewState) -> None:
         """Build a caller's catalog of its kept listing, by the current settings. The listing's age stays."""
         listing, entry.listing_digest = self.listings[entry.listing_digest], ""
         self._publish(entry, await self._catalogs.build_catalog(listing))
         entry.listing_digest = self.listings.add(listing)
+
+    def _replaces(self, entry: ViewState, listing: Listing) -> bool:
+        """Return whether a listing may replace the present one: a partial one not, while the last whole one serves."""
+        now = self._clock()
+        is_old = now - entry.refreshed_at > self._settings.max_stale
+        if not listing.partial or entry.catalog is None or entry.is_partial or is_old:
+            return True
+        is_new, entry.failures = not entry.failures, entry.failures + 1
+        entry.retry_at, entry.failure = now + self._rest_after(listing), None
+        entry.fresh_until = min(entry.fresh_until, entry.retry_at)
+        entry.failure_reason = f"{listing.partial}; until then the last whole list is served"
+        if is_new or entry.failures % _LOGGED_AGAIN == 0:
+            log_partial(listing, "the last good listing", entry.failures)
+        return False
+
+    def _rest_after(self, listing: Listing) -> float:
+        """Return the seconds after which the rest of a partial listing is asked for. A background job may come earlier
+        than it is told, and the service's own time is kept."""
+        wait = listing.retry_after / EARLIEST if listing.retry_after else _REST_AFTER
+        return min(wait, self._settings.ttl)
 
     def _accepts(self, entry: ViewState, catalog: Catalog) -> bool:
         """Return whether a catalog may replace the present one. One that is empty, or lost ten tools and more than
@@ -172,8 +197,12 @@ class Refresher:
 
     def _record(self, entry: ViewState, listing: Listing, catalog: Catalog, ms: float) -> None:
         now = self._clock()
-        entry.failures, entry.retry_at, entry.refreshed_at, entry.refusal, entry.failure_reason = 0, 0.0, now, None, ""
-        entry.fresh_until = now + (self._settings.ttl if catalog.tools else min(EMPTY_TTL, self._settings.ttl))
+        if listing.partial and not entry.is_partial:
+            log_partial(listing, "the methods that were described", 1)
+        entry.is_partial, entry.failure_reason = bool(listing.partial), listing.partial
+        entry.failures, entry.retry_at, entry.refreshed_at, entry.refusal = 0, 0.0, now, None
+        fresh = self._settings.ttl if catalog.tools else min(EMPTY_TTL, self._settings.ttl)
+        entry.fresh_until = now + (self._rest_after(listing) if listing.partial else fresh)
         before = entry.catalog
         changed = self._publish(entry, catalog)
         if entry.view.is_shared:
@@ -188,6 +217,16 @@ class Refresher:
         log_catalog_change(before, catalog)
 
 
+def log_partial(listing: Listing, serving: str, attempts: int) -> None:
+    """Log that a listing came in part, and what is served meanwhile."""
+    log.warning(
+        "only a part of the methods was described; the rest is asked for again",
+        reason=listing.partial,
+        serving=serving,
+        attempts=attempts,
+    )
+
+
 def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
     """Log tools that are new or gone, and methods that are newly quarantined. In a first catalog no tool is new."""
     if before is None:
@@ -197,7 +236,9 @@ def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
         if old != new:
             log.info("tools changed", **_name_fields("new", new - old), **_name_fields("gone", old - new))
     logged_before = set(before.quarantined) if before is not None else set()
-    new_methods = [method for method in after.quarantined if method not in logged_before]
+    new_methods = [
+        method for method in after.quarantined if not (method in logged_before or method.held_until_described)
+    ]
     for method in new_methods[:MOST_LINES]:
         log.warning("method quarantined", method=method.name, reason=method.reason, remedy=method.remedy)
     if len(new_methods) > MOST_LINES:  # a listing may have a million broken entries

@@ -164,7 +164,7 @@ class SharedListing:
             listing = await self._ask(caller)
             self._digest = listing.digest
             # Of one that they cannot have, the others would list each its own, and tell the others again.
-            if listing.methods and await self._keep(listing):
+            if listing.methods and not listing.partial and await self._keep(listing):
                 digest = listing.digest
             return listing
         finally:

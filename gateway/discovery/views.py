@@ -144,6 +144,8 @@ class ViewState:
 
     ``shown_digest`` is that of the catalog that callers saw last, ``previous`` the catalog before the last change.
     Callers' own listings may be many and large, so their entries hold only ``listing_digest``, see :class:`Listings`.
+    ``is_partial`` says that the catalog lacks methods which the backend did not describe yet, and
+    ``came_in_part`` that the last answer did.
     """
 
     view: View
@@ -160,6 +162,8 @@ class ViewState:
     previous: Catalog | None = None
     previous_until: float = 0.0
     serves_fallback: bool = False
+    is_partial: bool = False
+    came_in_part: bool = False
     failure: Exception | None = None
     failure_reason: str = ""
     last_kind: str = ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
+from gateway.backend.interview import Interview, says_nothing
 from gateway.backend.redaction import REDACTED
 from gateway.concurrency.turns import run_in_thread
 from gateway.listing.entries import REMEDY, UnusableMethod, is_heading, name_parameters
@@ -19,10 +20,12 @@ _RENAME: Final = "give it another name in the backend's listing"
 
 class ListingSource(Protocol):
     """Fetch what a listing is made of. A failure is a :class:`~gateway.model.SourceAnswer`; only files raise OSError.
-    ``url`` is the JSON-RPC endpoint, ``listing`` what the operator says of the listing."""
+    ``url`` is the JSON-RPC endpoint, ``listing`` what the operator says of the listing. ``interview`` asks about each
+    method, and keeps the answers from one refresh to the next."""
 
     url: str
     listing: ListingSettings
+    interview: Interview
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer: ...
 
@@ -138,6 +141,13 @@ def add_step(steps: list[Step], question: str, answer: SourceAnswer, missing: st
     if answer.has_value:
         answer = SourceAnswer(f"JSON, but {missing}", http=answer.http)
     steps.append(Step(question, answer))
+
+
+def refuse_half(question: str, answer: SourceAnswer) -> None:
+    """Raise :class:`NoListing` where a question about details was late or limited: half a list must not pass for the
+    whole, and the last good one stays."""
+    if says_nothing(answer):
+        raise NoListing([Step(question, answer)], is_partial=True)
 
 
 def path_of(url: str) -> str:

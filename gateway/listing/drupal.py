@@ -9,7 +9,7 @@ import asyncio
 from typing import Any, Final
 from urllib.parse import quote
 
-from gateway.listing.dialect import DialectInfo, ListingSource, first_match, get_question, listing_of
+from gateway.listing.dialect import DialectInfo, ListingSource, first_match, get_question, listing_of, refuse_half
 from gateway.listing.entries import object_of, schema_of, text_of
 from gateway.model import HttpFacts, Listing, Method, Parameter, Structure
 from gateway.text import url_beside
@@ -56,6 +56,7 @@ async def _add_parameters(source: ListingSource, document: dict[str, Any]) -> di
         async with slots:
             # Our own address, not the entry's link: the link may name another host.
             answer = await source.get_document(url_beside(source.url, f"{PATH}/{quote(entry['id'], safe='')}"))
+        refuse_half(f"GET {PATH}/{entry['id']}", answer)
         resource = object_of(answer.value)
         return resource if resource.get("id") == entry["id"] else entry
 

@@ -6,15 +6,15 @@ whether it is required. Every descendant accepts params by position, only some b
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
 from gateway import jsonrpc
+from gateway.backend.interview import says_nothing
 from gateway.concurrency.turns import run_in_thread
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step, call_question, first_match, listing_of
 from gateway.listing.entries import any_if_null, any_of, schema_of_phrase
-from gateway.listing.introspection import ask_each
 from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Structure
 
 HELP: Final = "help"
@@ -48,11 +48,20 @@ class Help:
         names = [name for name, _ in commands(text) if name is not None]
         if _SECTION.match(text) is None:
             page = await source.call_method(HELP, names[:1])
+            if says_nothing(page):
+                raise NoListing([Step(f"{HELP} {names[0]}", page)], is_partial=True)
             if not (page.has_value and _is_page(page.value, names[0])):
                 raise NoListing([Step(HELP, SourceAnswer("JSON, but no page for its first command"))])
-        pages = await ask_each(source, HELP, names)
-        # In a thread: thousands of pages take seconds to read.
-        return await run_in_thread(parse_listing, text, pages)
+        interview = source.interview
+        interview.begin(names)
+        if await interview.sample(source, HELP):
+            await interview.ask_rest(source, [HELP])
+        pages = interview.answers_to(HELP)
+
+        def read() -> Listing:
+            return interview.complete(parse_listing(text, pages, interview.held_back), text)
+
+        return await run_in_thread(read)  # thousands of pages take seconds to read
 
 
 def recognizes(document: Any) -> bool:
@@ -73,12 +82,13 @@ def commands(text: str) -> Iterator[tuple[str | None, str]]:
         yield from zip(names, calls, strict=True)
 
 
-def parse_listing(text: str, pages: dict[str, Any]) -> Listing:
+def parse_listing(text: str, pages: dict[str, Any], held_back: Collection[str] = ()) -> Listing:
     def parse_entry(name: str, line: str) -> Method:
         page = pages.get(name)
         return _method(name, page if _is_page(page, name) and len(page) <= _LONGEST_PAGE else line)
 
-    return listing_of(Help.name, dict.fromkeys(commands(text)), parse_entry)
+    described = (command for command in commands(text) if command[0] not in held_back)
+    return listing_of(Help.name, dict.fromkeys(described), parse_entry)
 
 
 def _method(name: str, page: str) -> Method:

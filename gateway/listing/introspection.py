@@ -2,13 +2,12 @@
 
 A signature has types and no names, so arguments are called arg0, arg1, … unless the help begins with the call itself:
 fields such as ``:param a:`` may stand in any order. Without a signature, arguments that the help names go by name where
-the service takes names; otherwise the positional params are one array.
+the service takes names: whether it gives the same help where it is asked by name. One that spreads an object like a
+list would run a call with the names of arguments as their values. Otherwise the positional params are one array.
 """
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Final
 
 from gateway.concurrency.turns import run_in_thread
@@ -20,15 +19,8 @@ from gateway.model import Listing, Method, Parameter, Schema, Structure
 LIST: Final = "system.listMethods"
 SIGNATURE: Final = "system.methodSignature"
 HELP: Final = "system.methodHelp"
-_CONCURRENCY: Final = 4
-_SAMPLE_SIZE: Final = 16
-"""Number of methods that are asked about before one has to have a useful answer."""
 _MOST_SIGNATURES: Final = 50
 """Signatures of one method that are read. Real methods have up to three."""
-_MOST_ASKED: Final = 5000
-"""Methods that are asked about. Tryton lists a thousand."""
-_UNSUPPORTED: Final = "signatures not supported"
-"""Answer in place of a signature, of Python's XML-RPC servers and services that follow them."""
 
 
 class SystemIntrospection:
@@ -48,11 +40,19 @@ class SystemIntrospection:
     async def fetch_listing(self, source: ListingSource) -> Listing:
         listed = await first_match([call_question(source, LIST)], recognizes, "no list of method names")
         names = [name for name in listed if isinstance(name, str)]
-        signatures = await ask_each(source, SIGNATURE, names) if SIGNATURE in names else {}
-        helps = await ask_each(source, HELP, names) if HELP in names else {}
-        takes_names = await _takes_names(source, helps)
-        # In a thread: to read the help of thousands of methods takes seconds.
-        return await run_in_thread(parse_listing, listed, signatures, helps, takes_names=takes_names)
+        interview = source.interview
+        interview.begin(name for name in names if not name.startswith("system."))
+        asked = [method for method in (SIGNATURE, HELP) if method in names and await interview.sample(source, method)]
+        takes_names = HELP in asked and await interview.ask_by_name(source, HELP, "method_name")
+        await interview.ask_rest(source, asked)
+        signatures, helps = interview.answers_to(SIGNATURE), interview.answers_to(HELP)
+
+        def read() -> Listing:
+            described = [name for name in listed if not isinstance(name, str) or name not in interview.held_back]
+            listing = parse_listing(described, signatures, helps, takes_names=takes_names)
+            return interview.complete(listing, listed)
+
+        return await run_in_thread(read)  # to read the help of thousands of methods takes seconds
 
 
 def is_saved(value: Any) -> bool:
@@ -62,43 +62,6 @@ def is_saved(value: Any) -> bool:
 
 def recognizes(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(name, str) for name in value)
-
-
-async def ask_each(source: ListingSource, question: str, names: list[str]) -> dict[str, Any]:
-    """Call the method ``question`` with each name, at most 5,000. Return the results by name, None for a failed or late
-    call. Where the first calls bring nothing, the others are not made."""
-    asked = list(islice(dict.fromkeys(name for name in names if not name.startswith("system.")), _MOST_ASKED))
-    first = await _ask_some(source, question, asked[:_SAMPLE_SIZE])
-    if not any(map(_is_useful, first.values())):
-        return first  # Tryton answers "signatures not supported" for each of its thousand methods
-    return first | await _ask_some(source, question, asked[_SAMPLE_SIZE:])
-
-
-async def _ask_some(source: ListingSource, question: str, names: list[str]) -> dict[str, Any]:
-    results: dict[str, Any] = dict.fromkeys(names)
-    waiting = iter(names)  # a task for each name would be millions, if a stranger lists so many
-
-    async def ask() -> None:
-        for name in waiting:
-            answer = await source.call_method(question, [name])
-            results[name] = answer.value if answer.has_value else None
-
-    await asyncio.gather(*(ask() for _ in range(_CONCURRENCY)))
-    return results
-
-
-async def _takes_names(source: ListingSource, helps: dict[str, Any]) -> bool:
-    """Return whether the service reads params by name: whether it gives the same help where it is asked by name. One
-    that spreads an object like a list would run a call with the names of arguments as their values."""
-    asked = next((name for name, text in helps.items() if _is_useful(text)), None)
-    if asked is None:
-        return False
-    answer = await source.call_method(HELP, {"method_name": asked})
-    return answer.has_value and answer.value == helps[asked]
-
-
-def _is_useful(answer: Any) -> bool:
-    return bool(answer) and answer != _UNSUPPORTED
 
 
 def parse_listing(

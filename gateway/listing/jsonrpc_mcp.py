@@ -10,7 +10,16 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from gateway.listing import drupal
-from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step, add_step, listing_of, path_of
+from gateway.listing.dialect import (
+    DialectInfo,
+    ListingSource,
+    NoListing,
+    Step,
+    add_step,
+    listing_of,
+    path_of,
+    refuse_half,
+)
 from gateway.listing.entries import object_of, text_of, texts_of
 from gateway.model import Listing, Method, SourceAnswer, Structure
 from gateway.text import masked_url, url_beside
@@ -51,6 +60,7 @@ class JsonrpcMcp:
 
     async def _add_details(self, source: ListingSource, listing: Listing) -> Listing:
         answer = await source.get_document(url_beside(source.url, drupal.PATH))
+        refuse_half(f"GET {drupal.PATH}", answer)
         if not (answer.has_value and drupal.recognizes(answer.value)):
             return listing
         details = {method.name: method for method in drupal.parse_listing(answer.value).methods}

@@ -8,7 +8,15 @@ may do harm. They need params, so they are asked for only after Kodi is recogniz
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, get_question, listing_of
+from gateway.listing.dialect import (
+    DialectInfo,
+    ListingSource,
+    call_question,
+    first_match,
+    get_question,
+    listing_of,
+    refuse_half,
+)
 from gateway.listing.entries import entry_of, list_of, object_of, schema_of_word, text_of, texts_of
 from gateway.model import Listing, Method, Parameter, ServiceInfo, Structure
 
@@ -34,6 +42,7 @@ class Kodi:
         document = await first_match(questions, recognizes, "no methods{} beside types{}")
         if not any("permission" in object_of(method) for method in document["methods"].values()):
             answer = await source.call_method(INTROSPECT, {"getdescriptions": True, "getmetadata": True})
+            refuse_half(INTROSPECT, answer)
             if answer.has_value and recognizes(answer.value):
                 document = answer.value
         return parse_listing(document)

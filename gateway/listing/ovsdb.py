@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of, refuse_half
 from gateway.listing.entries import UnusableMethod, object_of
 from gateway.model import Listing, Method, Parameter, Structure
 
@@ -49,7 +49,11 @@ class Ovsdb:
             lines = filter(None, map(_COMMAND.fullmatch, found.splitlines()[1:]))
             return listing_of(self.name, ((line[1], line[2].strip()) for line in lines), _command)
         names = found[:_MOST_DATABASES]
-        schemas = {name: object_of((await source.call_method("get_schema", [name])).value) for name in names}
+        schemas = {}
+        for name in names:
+            answer = await source.call_method("get_schema", [name])
+            refuse_half(f"get_schema {name}", answer)
+            schemas[name] = object_of(answer.value)
         return listing_of(self.name, ((one.name, one) for one in _methods(schemas)), lambda _, method: method)
 
 

@@ -6,12 +6,15 @@ question has a short timeout.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Protocol, Self
 from urllib.parse import urlsplit
 
+from cachetools import LRUCache
 from msgspec import structs
 
+from gateway.backend.interview import Interview
 from gateway.backend.refusals import CredentialTries, RefusedBefore
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
@@ -23,7 +26,7 @@ from gateway.listing.help import Help
 from gateway.listing.ovsdb import Ovsdb
 from gateway.listing.truenas import TrueNas
 from gateway.listing.ubus import Ubus
-from gateway.model import ANONYMOUS, NOT_ASKED, Caller, Listing, MessageForm, SourceAnswer
+from gateway.model import ANONYMOUS, NOT_ASKED, Caller, Listing, MessageForm, SourceAnswer, View
 from gateway.settings.backend import Backend
 from gateway.text import secrets_in
 
@@ -31,6 +34,9 @@ FIRST: Final = "rpc.discover"
 """The first question to every service: a call, which each has to answer in some way."""
 PATIENCE: Final = 3.0
 """Seconds for one question while probing."""
+
+_MOST_KEPT: Final = 16 * 1024**2
+"""Bytes of answers about methods that are kept from one refresh to the next, of all views."""
 
 _ALL_DIALECTS: Final[tuple[Dialect, ...]] = (
     jsonrpc_mcp.JsonrpcMcp(),
@@ -159,7 +165,7 @@ class _CachingSource:
         self._source = source
         self._answers: dict[str, SourceAnswer] = {}
         self._text_for_any: str | None = None
-        self.url, self.listing = source.url, source.listing
+        self.url, self.listing, self.interview = source.url, source.listing, source.interview
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         if params is not None:
@@ -216,6 +222,7 @@ class ListingReader:
 
     def __post_init__(self) -> None:
         self._form = form_of(self.settings)
+        self._interviews: LRUCache[View, Interview] = LRUCache(_MOST_KEPT, getsizeof=lambda kept: kept.size)
         self._probes = self.settings.listing.dialect == "auto"
         self._question, self._answered = FIRST, ""
         self._refused: tuple[Step, ...] = ()
@@ -267,7 +274,7 @@ class ListingReader:
     async def _ask_endpoint(
         self, caller: Caller, credential: ListingCredential, method: str, params: Any = None
     ) -> SourceAnswer:
-        source = self._source(caller, await credential.request_parts(caller), PATIENCE)
+        source = self._source(caller, await credential.request_parts(caller), PATIENCE, Interview())
         source.listing = source.listing.model_copy(update={"url": None})
         try:
             return await source.call_method(method, params)
@@ -276,28 +283,35 @@ class ListingReader:
 
     async def _fetch_listing(self, caller: Caller) -> Listing:
         parts = await self.credential.request_parts(caller)
+        interview = self._interviews.pop(caller.view, None) or Interview()
         try:
-            return await self._read_listing(caller, parts)
-        except NoListing as error:
-            renewed = await self.credential.renew(caller, parts) if error.unauthorized else None
-            if renewed is None:
-                raise
-        return await self._read_listing(caller, renewed)
-
-    async def _read_listing(self, caller: Caller, parts: RequestParts) -> Listing:
-        if self.dialect != "auto":
             try:
-                return await self._ask(DIALECTS[self.dialect].fetch_listing, self._source(caller, parts, None))
+                return await self._read_listing(caller, parts, interview)
+            except NoListing as error:
+                renewed = await self.credential.renew(caller, parts) if error.unauthorized else None
+                if renewed is None:
+                    raise
+            return await self._read_listing(caller, renewed, interview)
+        finally:
+            with suppress(ValueError):  # it has more answers than are kept of all
+                self._interviews[caller.view] = interview
+
+    async def _read_listing(self, caller: Caller, parts: RequestParts, interview: Interview) -> Listing:
+        if self.dialect != "auto":
+            source = self._source(caller, parts, None, interview)
+            try:
+                return await self._ask(DIALECTS[self.dialect].fetch_listing, source)
             except NoListing as error:
                 # A backend that is down, or denies the listing, may still speak the dialect.
-                if not self._probes or error.unreachable or error.away or error.denied:
+                if not self._probes or error.unreachable or error.away or error.denied or error.is_partial:
                     raise
-        source = self._source(caller, parts, PATIENCE)
+        source = self._source(caller, parts, PATIENCE, interview)
         listing = await self._ask(lambda source: probe_dialects(source, self.progress), source)
         self.dialect = listing.dialect
         return listing
 
     async def _ask(self, fetch: Callable[[ListingSource], Awaitable[Listing]], source: BackendSource) -> Listing:
+        source.interview.start(source.restart)
         try:
             listing = await fetch(source)
         except NoListing:
@@ -308,9 +322,12 @@ class ListingReader:
             source.close()
         self._form = source.form
         # Discovery compares the digest of the answers, so an unchanged listing is not built again.
-        return replace(listing, form=source.form, digest=source.digest, size=source.size)
+        digest = f"{listing.digest} {source.form}" if listing.digest else source.digest
+        return replace(listing, form=source.form, digest=digest, size=listing.size or source.size)
 
-    def _source(self, caller: Caller, parts: RequestParts, patience: float | None) -> BackendSource:
+    def _source(
+        self, caller: Caller, parts: RequestParts, patience: float | None, interview: Interview
+    ) -> BackendSource:
         settings, listing = self.settings, self.settings.listing
         has_credential = self.credential.tries is not None or bool(parts.secrets)
         others = _other_forms(settings) if self._form == form_of(settings) else ()
@@ -331,6 +348,7 @@ class ListingReader:
             others=others,
             has_credential=has_credential,
             reserve=self.reserve,
+            interview=interview,
         )
 
 

@@ -100,6 +100,7 @@ class SourceAnswer:
     refused; with ``refused`` one was sent, to the JSON-RPC endpoint itself. ``unreachable`` means that further
     questions are useless. ``away`` means that nobody answered for the service: it may be back in a moment; with
     ``late``, because the answer did not come in time, and with ``ended``, because the connection ended before it.
+    ``retry_after`` are the seconds after which a limited service may be asked again.
     ``error`` is the message of a JSON-RPC error, "" where there is none. ``http`` is the HTTP answer, if there was one.
     """
 
@@ -114,6 +115,7 @@ class SourceAnswer:
     late: bool = False
     ended: bool = False
     error: str = ""
+    retry_after: int | None = None
     http: HttpFacts | None = field(default=None, compare=False)
 
 
@@ -125,7 +127,8 @@ NOT_ASKED: Final = SourceAnswer("not asked")
 class QuarantinedMethod:
     """Hold a method that is left out of the catalog, the ``reason``, and the ``remedy``. The other methods are offered.
     ``pointer`` is the JSON pointer of the fault, ``argument`` has it. ``held_by_pin`` is a method that is valid but
-    differs from its pin; ``changes`` says in which values."""
+    differs from its pin; ``changes`` says in which values. ``held_until_described`` is one whose questions were not
+    answered yet."""
 
     name: str
     reason: str
@@ -134,6 +137,7 @@ class QuarantinedMethod:
     held_by_pin: bool = False
     changes: tuple[str, ...] = ()
     argument: str | None = None
+    held_until_described: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,9 @@ class Listing:
 
     ``digest`` is the digest of the answers, "" where it is unknown. Equal answers make equal listings. ``size`` is the
     bytes of the answers.
+
+    ``partial`` says how much of the listing came, "" where all of it did: the rest is asked again, after
+    ``retry_after`` seconds where the service names a time.
     """
 
     dialect: str
@@ -167,3 +174,5 @@ class Listing:
     by_position: bool = False
     digest: str = ""
     size: int = 0
+    partial: str = ""
+    retry_after: int = 0

@@ -181,6 +181,9 @@ EVENTS: Final = (
     Event("tools changed", "info", "new more_new gone more_gone", "Clients are told."),
     Event("method quarantined", "warning", "method reason remedy more", "It is left out until the remedy is applied."),
     Event("a listing that shrinks is not accepted yet", "warning", "listed tools", "A second listing has to agree."),
+    Event("only a part of the methods was described; the rest is asked for again", "warning",
+          "reason serving attempts", "Questions were late, limited or failed. Methods that were not described are held "
+          "back, or the last whole list is served."),
     Event("the fallback listing is served", "warning", "tools", "The service could not be listed for too long."),
     Event("the listing quotes a credential, which is taken out of it", "warning", "", "Correct the service."),
     Event("a result broke the output schema, which is listed no more", "warning", "method tool", "Correct the schema, "

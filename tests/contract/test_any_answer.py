@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway import jsonrpc
+from gateway.backend.interview import Interview
 from gateway.catalog.build import Builder
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import DIALECTS, probe_dialects
@@ -61,6 +62,7 @@ class OneAnswer:
     def __init__(self, answer: Any) -> None:
         self._answer = answer
         self.asked: list[str] = []
+        self.interview = Interview()
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         return self._seen(method)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gateway.backend.interview import Interview
 from gateway.catalog.build import Builder
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import DIALECTS, probe_dialects
@@ -43,6 +44,7 @@ class Answers:
         custom = CustomListing.model_validate(answers.get("CUSTOM", {}))
         self.listing = ListingSettings().model_copy(update={"file": "methods.yaml", "custom": custom})
         self.asked: list[str] = []
+        self.interview = Interview()
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         return self._answer(" ".join([method, *(params or ())]))

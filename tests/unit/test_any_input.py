@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway import jsonrpc
+from gateway.backend.interview import Interview
 from gateway.backend.redaction import MAX_BYTES, ErrorRedactor
 from gateway.catalog.build import Builder
 from gateway.catalog.normalize import ToolPolicy, build_tool
@@ -80,6 +81,7 @@ class OneDocument:
     def __init__(self, document: Any) -> None:
         self._seen = SourceAnswer("JSON", document, has_value=True)
         self.asked: list[str] = []
+        self.interview = Interview()
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         self.asked.append(method)

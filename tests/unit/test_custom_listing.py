@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.backend.interview import Interview
 from gateway.config.source import ConfigError, load_settings
 from gateway.listing import custom
 from gateway.listing.custom import Custom
@@ -39,6 +40,7 @@ class Asked:
     def __init__(self, document: Any, custom: CustomListing, place: str | None = None) -> None:
         self.listing = ListingSettings(dialect="custom", url=place, custom=custom)
         self.questions: list[Any] = []
+        self.interview = Interview()
         self._seen = SourceAnswer("JSON", document, has_value=True)
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
