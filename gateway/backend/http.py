@@ -24,6 +24,7 @@ from gateway.model import HttpFacts, SourceAnswer
 HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": USER_AGENT}
 """Headers of every request to the backend."""
 MAX_RETRY_AFTER: Final = 300
+"""Longest wait, in seconds, that a caller is told."""
 _RETRY_UNRUN: Final = 1
 """Seconds after which a caller may repeat a call that was not run, where the service names none."""
 _THROTTLED: Final = 429  # RFC 6585 §4
@@ -78,7 +79,14 @@ class HttpReply(Reply, eq=False, gc=False, kw_only=True):
         if not self.ran_nothing and self.answer.status != _BUSY:
             return None
         seconds = _retry_after(self.answer.headers.get("Retry-After", ""))
-        return _RETRY_UNRUN if seconds is None and self.ran_nothing else seconds
+        if seconds is None:
+            return _RETRY_UNRUN if self.ran_nothing else None
+        return min(seconds, MAX_RETRY_AFTER)
+
+    @property
+    def wanted_pause(self) -> int | None:
+        is_busy = self.answer.status in (_THROTTLED, _BUSY)
+        return _retry_after(self.answer.headers.get("Retry-After", "")) if is_busy else None
 
     def failure(self) -> errors.ToolFault | None:
         status = self.answer.status
@@ -175,11 +183,11 @@ def _refusal(status: int, parts: RequestParts) -> Refusal | None:
 
 
 def _retry_after(text: str) -> int | None:
-    """Return the seconds that a Retry-After names (RFC 9110 §10.2.3), 0 for a date that is over, and at most
-    :data:`MAX_RETRY_AFTER`. None where it cannot be read."""
+    """Return the seconds that a Retry-After names (RFC 9110 §10.2.3), 0 for a date that is over. None where it cannot
+    be read."""
     try:
         # An HTTP date is in GMT, whatever zone it names (§5.6.7).
         seconds = int(text) if _SECONDS.fullmatch(text) else math.ceil(timegm(parsedate(text) or ()) - time.time())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return min(max(0, seconds), MAX_RETRY_AFTER)
+    return max(0, seconds)

@@ -8,26 +8,30 @@ answered, is the answer: there is none.
 import asyncio
 import hashlib
 import re
-import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
+from gateway.backend.pace import AT_ONCE, MOST_LIMITED, Pace
 from gateway.model import Listing, QuarantinedMethod, SourceAnswer
 from gateway.settings import ListingSettings
 from gateway.text import shorten
 
-CONCURRENCY: Final = 4
 SAMPLE_SIZE: Final = 16
 """Number of methods that are asked about before one has to have a useful answer."""
 MOST_ASKED: Final = 5000
 """Methods that are asked about. Tryton lists a thousand."""
+MOST_TIME: Final = 1.5
+"""Time for the questions of one refresh, pauses included, as a multiple of the time for a listing. Then the part that
+is known is shown, and the rest follows."""
 TRIES: Final = 3
 """Attempts at a question on which all methods depend."""
 UNSUPPORTED: Final = "signatures not supported"
 """Answer in place of a signature, of Python's XML-RPC servers and services that follow them."""
+AGAIN: Final = 20
+"""Methods of a known listing that a refresh asks about again."""
 _SHOWN: Final = 200
 """Characters of the names in a remark."""
 _LIMITED: Final = "limited"
@@ -62,9 +66,9 @@ class Asked(Protocol):
 class Interview:
     """Hold the answers about the methods of one view's listing. :meth:`start` begins a refresh. ``held_back`` are the
     methods that a question of this refresh left open, ``retry_after`` the seconds after which the service wants to be
-    asked again, 0 where it said none. ``clock`` is monotonic seconds."""
+    asked again, 0 where it said none."""
 
-    clock: Callable[[], float] = time.monotonic
+    pace: Pace = field(default_factory=Pace)
     held_back: dict[str, str] = field(default_factory=dict)
     retry_after: int = 0
     _answers: dict[MethodQuestion, Any] = field(default_factory=dict)
@@ -74,6 +78,9 @@ class Interview:
     _lacking: dict[MethodQuestion, str] = field(default_factory=dict)
     _repeated: dict[MethodQuestion, str] = field(default_factory=dict)
     _recognize: Callable[[], None] = lambda: None
+    _grant: Callable[[float], None] = lambda _: None
+    _is_whole: bool = False
+    _next: int = 0
     _began: float = 0.0
     _names: list[str] = field(default_factory=list)
     _answered: int = 0
@@ -83,16 +90,20 @@ class Interview:
         """Return about how many bytes of answers are kept."""
         return 1 + sum(len(answer) if isinstance(answer, str) else 100 for answer in self._answers.values())
 
-    def start(self, recognize: Callable[[], None]) -> None:
-        """Begin a refresh. ``recognize`` is called before its first question about a method."""
-        self._recognize, self._answered, self.retry_after = recognize, 0, 0
+    def start(
+        self, recognize: Callable[[], None] = lambda: None, grant: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """Begin a refresh. ``recognize`` is called before its first question about a method, and
+        ``grant`` with the seconds of all pauses: they do not count against the time for a listing."""
+        self._recognize, self._grant, self._answered, self.retry_after = recognize, grant, 0, 0
+        self.pace.paused, self.pace.limited = 0.0, 0
         self.held_back.clear()
         self._failed_before, self._failed_now = dict(self._failures), set()
 
     def begin(self, names: Iterable[str]) -> list[str]:
         """Begin with the methods that are listed. Return those that are asked about, at most 5,000."""
         self._recognize()
-        self._began = self.clock()
+        self._began = self.pace.clock()
         self._names = list(islice(dict.fromkeys(names), MOST_ASKED))
         listed = {*self._names, BY_NAME}
         for kept in (self._answers, self._failures, self._lacking):
@@ -100,19 +111,41 @@ class Interview:
                 del kept[question]
         return self._names
 
+    def ask_all(self) -> None:
+        """Ask for all methods in the next refresh, although the last listing was whole."""
+        if self._is_whole:
+            self._answers.clear()
+            self._is_whole = False
+
+    async def ask_again(self, source: Asked, methods: Sequence[str]) -> None:
+        """Where the last listing was whole, ask again for 20 methods, in turn. Where one answer differs, forget all."""
+        if not self._is_whole or not self._names:
+            return
+        count = min(AGAIN, len(self._names))
+        names = [self._names[(self._next + place) % len(self._names)] for place in range(count)]
+        self._next = (self._next + count) % len(self._names)
+        kept = dict(self._answers)
+        known = [question for name in names for method in methods if (question := MethodQuestion(method, name)) in kept]
+        await self._ask_some(source, known)
+        if any(self._answers[question] != kept[question] for question in known):
+            self.ask_all()
+
     async def sample(self, source: Asked, method: str) -> bool:
         """Call a method with the first names. Return whether to call it with the others, too: not where that brings
         nothing useful."""
         questions = [MethodQuestion(method, name) for name in self._names]
+        enough = min(SAMPLE_SIZE, len(questions))
         if self._has_useful(questions):
             return True
+        if sum(question in self._answers for question in questions) >= enough:
+            return False
         # What failed before comes first: only then can a whole sample be without an answer.
         waiting = [question for question in questions if question not in self._answers]
         waiting.sort(key=lambda question: question not in self._failures)
         await self._ask_some(source, waiting[:SAMPLE_SIZE])
         if self._has_useful(questions):
             return True
-        if sum(question in self._answers for question in questions) < min(SAMPLE_SIZE, len(questions)):
+        if sum(question in self._answers for question in questions) < enough:
             self._hold_back(questions)
         return False  # Tryton answers "signatures not supported" for each of its thousand methods
 
@@ -150,7 +183,8 @@ class Interview:
 
     def complete(self, listing: Listing, about: Any) -> Listing:
         """Return the listing with the methods that are held back, remarks, and the digest of all answers and of what
-        they are ``about``. Of a whole listing the answers are forgotten."""
+        they are ``about``."""
+        self._is_whole = not self.held_back
         known = sorted(self._answers.items(), key=lambda item: item[0])
         held = [f"{name} {reason}" for name, reason in self.held_back.items()]
         text = repr((listing.dialect, about, known, held)).encode("utf-8", "surrogatepass")
@@ -158,10 +192,9 @@ class Interview:
             listing, digest=hashlib.sha256(text).hexdigest(), size=len(text), notes=(*listing.notes, *self._remarks())
         )
         if not self.held_back:
-            self._answers.clear()
             return listing
         described, total = len({*self._names} - self.held_back.keys()), len(self._names)
-        seconds = self.clock() - self._began
+        seconds = self.pace.clock() - self._began
         partial = f"{described} of {total} methods were described within {max(1, round(seconds))} s; the rest follows"
         left_out = [
             QuarantinedMethod(name, f"held back until it is described ({reason})", _REMEDY, held_until_described=True)
@@ -194,23 +227,32 @@ class Interview:
     def _has_useful(self, questions: Sequence[MethodQuestion]) -> bool:
         return any(map(is_useful, map(self._answers.get, questions)))
 
-    async def _ask_some(self, source: Asked, questions: Sequence[MethodQuestion]) -> None:
-        waiting = iter(questions)  # a task for each would be millions, if a stranger lists so many
+    async def _ask_some(self, source: Asked, questions: Iterable[MethodQuestion]) -> None:
+        """Ask, at the service's pace. A question that was limited comes once more, at the end."""
+        waiting, repeated = deque(questions), set[MethodQuestion]()
 
         async def ask() -> None:
-            for question in waiting:
-                if self.retry_after:
-                    return
-                await self._ask(source, question, [question.name])
+            end = self._began + MOST_TIME * source.listing.timeout
+            while waiting and not self.retry_after and self.pace.limited < MOST_LIMITED and self.pace.clock() < end:
+                question = waiting.popleft()
+                limited = await self._ask(source, question, [question.name])
+                if limited and question not in repeated:
+                    repeated.add(question)
+                    waiting.append(question)
 
-        await asyncio.gather(*(ask() for _ in range(CONCURRENCY)))
+        await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
         await self._settle(source)
 
-    async def _ask(self, source: Asked, question: MethodQuestion, params: Any) -> None:
-        began = self.clock()
+    async def _ask(self, source: Asked, question: MethodQuestion, params: Any) -> bool:
+        """Ask a question. Return whether it was limited, with no time at which to come again."""
+        asked_at = await self.pace.take_turn()
+        self._grant(self.pace.paused)
         answer = await source.call_method(question.method, params)
-        had_time = self.clock() - began >= source.listing.timeout / 2
+        had_time = self.pace.clock() - asked_at >= source.listing.timeout / 2
+        limited = answer.http is not None and answer.http.status in _LIMITING_STATUSES
         self._note(question, answer, failure_of(answer, had_time=had_time))
+        await self.pace.note(asked_at, limited=limited)
+        return limited and answer.retry_after is None
 
     def _note(self, question: MethodQuestion, answer: SourceAnswer, failure: str) -> None:
         self.retry_after = max(self.retry_after, answer.retry_after or 0)

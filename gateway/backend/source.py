@@ -94,6 +94,7 @@ class BackendSource:
         # Params of a custom listing may be ordinary words, so they are removed from error texts but not from listings.
         self._secrets = prepare_secrets((*self._credentials, *texts_in(listing.custom.params)))
         self.interview = interview or Interview()
+        self._granted = 0.0
         self.restart()
         self._max_bytes = max_bytes
         self._answer_hash: list[bytes] = []
@@ -103,6 +104,12 @@ class BackendSource:
     def restart(self) -> None:
         """Give the questions that follow the whole time for a listing: a search has used some of it."""
         self._deadline = time.monotonic() + self.listing.timeout
+
+    def grant(self, seconds: float) -> None:
+        """Let so many seconds of the gateway's own pauses, up to half the time for a listing, not count against it."""
+        granted = min(seconds, self.listing.timeout / 2)
+        self._deadline += granted - self._granted
+        self._granted = granted
 
     @property
     def digest(self) -> str:
@@ -150,7 +157,7 @@ class BackendSource:
         if (found.has_value or found.error) and not found.denied and params is None:
             self.accepted = self.accepted or method
         is_refused = found.unauthorized and self._has_credential
-        return replace(found, http=reply.http, refused=is_refused, retry_after=reply.retry_after), complains
+        return replace(found, http=reply.http, refused=is_refused, retry_after=reply.wanted_pause), complains
 
     async def get_document(self, url: str) -> SourceAnswer:
         """GET a JSON document, where that is possible."""
@@ -159,7 +166,7 @@ class BackendSource:
         reply = await self._ask(Outgoing(None, b"", self._parts, self._parts.headers, url))
         if isinstance(reply, SourceAnswer):
             return reply
-        return replace(await self._document_in(reply), http=reply.http, retry_after=reply.retry_after)
+        return replace(await self._document_in(reply), http=reply.http, retry_after=reply.wanted_pause)
 
     async def read_file(self, file: str) -> bytes:
         """Return the content of a local file. Raises :class:`OSError`."""

@@ -98,6 +98,11 @@ class Reply(Struct, eq=False, gc=False):
         """Return whether the message was not run, whatever error came back."""
         return False
 
+    @property
+    def wanted_pause(self) -> int | None:
+        """Return the seconds for which the service itself wants no question, however many."""
+        return None
+
     def failure(self) -> ToolFault | None:
         """Return the caller's error for a message that is no response, where more is known than that."""
         return None

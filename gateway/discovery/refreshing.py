@@ -136,6 +136,8 @@ class Refresher:
         entry.failures += 1
         away = isinstance(error, NoListing) and error.away
         entry.retry_at = max(now, began + _AWAY) if away else now + retry_delay(entry.failures)
+        if isinstance(error, NoListing) and error.retry_after:
+            entry.retry_at = now + self._allowed_after(error.retry_after)
         if is_new or entry.failures % _LOGGED_AGAIN == 0:
             served = "nothing" if entry.catalog is None else "the last good listing"
             said = {"steps": steps, "next": "run check", **known}
@@ -173,10 +175,12 @@ class Refresher:
         return False
 
     def _rest_after(self, listing: Listing) -> float:
-        """Return the seconds after which the rest of a partial listing is asked for. A background job may come earlier
-        than it is told, and the service's own time is kept."""
-        wait = listing.retry_after / EARLIEST if listing.retry_after else _REST_AFTER
-        return min(wait, self._settings.ttl)
+        """Return the seconds after which the rest of a partial listing is asked for."""
+        return self._allowed_after(listing.retry_after) if listing.retry_after else min(_REST_AFTER, self._settings.ttl)
+
+    def _allowed_after(self, retry_after: int) -> float:
+        """Return the seconds for which the service is not asked. A background job comes earlier than it is told."""
+        return min(retry_after / EARLIEST, self._settings.ttl)
 
     def _accepts(self, entry: ViewState, catalog: Catalog) -> bool:
         """Return whether a catalog may replace the present one. One that is empty, or lost ten tools and more than

@@ -14,7 +14,7 @@ from gateway.backend.params import ParamStructures, ParamsValue
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason, ResendBudget
 from gateway.credentials.contract import Credential
-from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError, Unauthorized
+from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError, ParamsRefused, Unauthorized
 from gateway.invocation.input_requests import CONFIRM, RequestState
 from gateway.jsonrpc.bounds import value_cost
 from gateway.model import Caller, CallExtras, Tool
@@ -35,7 +35,8 @@ log = structlog.get_logger()
 @dataclass(eq=False, repr=False)
 class Forwarder:
     """Send calls to one service. ``_timeout`` is the time in seconds of a call whose tool has none of its own.
-    ``_is_refused`` asks the service about the credential, and returns None where nobody answers."""
+    ``_is_refused`` asks the service about the credential, and returns None where nobody answers.
+    ``after_params_refused`` is called where the service does not take the params: its listing may have changed."""
 
     _client: BackendClient
     _credential: Credential
@@ -43,6 +44,7 @@ class Forwarder:
     _budget: ResendBudget
     _timeout: float
     _is_refused: Callable[[], Awaitable[bool | None]]
+    after_params_refused: Callable[[], None] = lambda: None
 
     def __repr__(self) -> str:
         url, credential = masked_url(self._client.url), type(self._credential).__name__
@@ -92,6 +94,9 @@ class Forwarder:
             if shown is not None:
                 shown.note_content("result", result)
             return result
+        except ParamsRefused:
+            self.after_params_refused()
+            raise
         except BackendUnauthorized:
             error = self._unauthorized_error(caller, tool, answer_started)
             if tries is not None:

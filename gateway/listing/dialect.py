@@ -49,7 +49,8 @@ class NoListing(Exception):
     """Raised where the backend gave no listing in this dialect; ``steps`` are the questions and their answers. With
     ``is_partial`` it gave a part of one, so it speaks this dialect and no other is tried. ``unauthorized``: the backend
     does not know who asked, rather than knowing and refusing. ``refused``: it does not accept the credential that was
-    sent, so that no other dialect is tried. ``away``: no question reached the backend itself."""
+    sent, so that no other dialect is tried. ``away``: no question reached the backend itself. ``limited``: it wants
+    fewer questions, or none for ``retry_after`` seconds."""
 
     def __init__(self, steps: Iterable[Step], *, is_partial: bool = False) -> None:
         self.steps = tuple(steps)
@@ -59,6 +60,8 @@ class NoListing(Exception):
         self.unauthorized = any(answer.unauthorized for answer in answers)
         self.refused = any(answer.refused for answer in answers)
         self.unreachable = any(answer.unreachable for answer in answers)
+        self.retry_after = max((answer.retry_after or 0 for answer in answers), default=0)
+        self.limited = any(answer.retry_after or (answer.http and answer.http.status == 429) for answer in answers)
         self.away = bool(answers) and all(answer.away for answer in answers)
         super().__init__("; ".join(map(str, self.steps)))
 

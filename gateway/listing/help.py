@@ -54,6 +54,7 @@ class Help:
                 raise NoListing([Step(HELP, SourceAnswer("JSON, but no page for its first command"))])
         interview = source.interview
         interview.begin(names)
+        await interview.ask_again(source, [HELP])
         if await interview.sample(source, HELP):
             await interview.ask_rest(source, [HELP])
         pages = interview.answers_to(HELP)

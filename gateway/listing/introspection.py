@@ -42,6 +42,7 @@ class SystemIntrospection:
         names = [name for name in listed if isinstance(name, str)]
         interview = source.interview
         interview.begin(name for name in names if not name.startswith("system."))
+        await interview.ask_again(source, (SIGNATURE, HELP))
         asked = [method for method in (SIGNATURE, HELP) if method in names and await interview.sample(source, method)]
         takes_names = HELP in asked and await interview.ask_by_name(source, HELP, "method_name")
         await interview.ask_rest(source, asked)

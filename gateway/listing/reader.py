@@ -15,6 +15,7 @@ from cachetools import LRUCache
 from msgspec import structs
 
 from gateway.backend.interview import Interview
+from gateway.backend.pace import Pace
 from gateway.backend.refusals import CredentialTries, RefusedBefore
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
@@ -68,20 +69,23 @@ HELD_BACK: Final = SourceAnswer(
 )
 
 
-async def probe_dialects(source: ListingSource, progress: Callable[[str], None] = lambda _: None) -> Listing:
+async def probe_dialects(
+    source: ListingSource, progress: Callable[[str], None] = lambda _: None, *, was_away: bool = False
+) -> Listing:
     """Return the listing in the first dialect that the backend speaks. Call ``progress`` with each name that is tried.
 
     A GET puts some services out of order until their restart, so all calls come first, and those that are known are
     sent none. Only where the first answer or the path looks like Drupal's, its lists come at once.
 
-    Raise :class:`NoListing` with every step where it speaks none, where it cannot be reached or refuses the credential,
-    and where it has jsonrpc_mcp but denies it to this caller: Drupal's wider listing would then publish methods that
-    the site's owner held back.
+    Raise :class:`NoListing` with every step where it speaks none, where it cannot be reached, refuses the credential or
+    wants a pause, and where it has jsonrpc_mcp but denies it to this caller: Drupal's wider listing would then publish
+    methods that the site's owner held back. Of a backend that ``was_away``, one question finds out whether it still is.
     """
     search = _Search(_CachingSource(source), progress)
     first = await search.source.call_method(FIRST)
-    if first.unreachable or first.refused:
-        raise NoListing([Step(FIRST, first)])
+    nothing = NoListing([Step(FIRST, first)])
+    if first.unreachable or first.refused or nothing.limited or (was_away and first.away):
+        raise nothing
     search.steps += () if first.has_value else [Step(FIRST, first)]
     probed = [dialect for dialect in DIALECTS.values() if _is_probed(dialect, source.url)]
     at_once = [dialect for dialect in probed if dialect.name in _OF_DRUPAL and _may_be_drupal(source.url, first)]
@@ -126,7 +130,7 @@ class _Search:
                 listing = await dialect.fetch_listing(self.source if calls is None else calls.of(dialect))
             except NoListing as error:
                 self.steps += [step for step in error.steps if step not in self.steps]
-                if error.unreachable or error.is_partial or error.refused:
+                if error.unreachable or error.is_partial or error.refused or error.limited:
                     raise NoListing(self.steps, is_partial=error.is_partial) from None
                 # Its list has fewer methods than Drupal's own.
                 self._is_held_back = self._is_held_back or (
@@ -209,7 +213,7 @@ class ListingReader:
     """Fetch listings of one backend. The dialect that probing found is kept until the backend stops speaking it, and so
     is the message form. ``transport_of`` returns the way for the listings of one caller, for "" those of all callers.
     ``secrets`` are removed from the listing. ``dialect`` is what an earlier reader found, or "auto". ``progress`` is
-    called with each dialect that probing tries."""
+    called with each dialect that probing tries. ``pace`` makes the pace of questions about methods."""
 
     transport_of: Callable[[str], Transport]
     settings: Backend
@@ -219,15 +223,22 @@ class ListingReader:
     secrets: Sequence[str] = ()
     dialect: str = "auto"
     reserve: Callable[[int], bool] = lambda _: True
+    pace: Callable[[], Pace] = Pace
 
     def __post_init__(self) -> None:
         self._form = form_of(self.settings)
         self._interviews: LRUCache[View, Interview] = LRUCache(_MOST_KEPT, getsizeof=lambda kept: kept.size)
+        self._was_away = False
         self._probes = self.settings.listing.dialect == "auto"
         self._question, self._answered = FIRST, ""
         self._refused: tuple[Step, ...] = ()
         if not self._probes:
             self.dialect = self.settings.listing.dialect
+
+    def ask_all(self) -> None:
+        """Ask about all methods in the next refresh, also where their listing is known."""
+        for interview in self._interviews.values():
+            interview.ask_all()
 
     async def fetch_listing(self, caller: Caller) -> Listing:
         """Return the listing that the caller may see. Raise :class:`NoListing`, and what the credential raises.
@@ -274,7 +285,7 @@ class ListingReader:
     async def _ask_endpoint(
         self, caller: Caller, credential: ListingCredential, method: str, params: Any = None
     ) -> SourceAnswer:
-        source = self._source(caller, await credential.request_parts(caller), PATIENCE, Interview())
+        source = self._source(caller, await credential.request_parts(caller), PATIENCE, Interview(self.pace()))
         source.listing = source.listing.model_copy(update={"url": None})
         try:
             return await source.call_method(method, params)
@@ -283,7 +294,7 @@ class ListingReader:
 
     async def _fetch_listing(self, caller: Caller) -> Listing:
         parts = await self.credential.request_parts(caller)
-        interview = self._interviews.pop(caller.view, None) or Interview()
+        interview = self._interviews.pop(caller.view, None) or Interview(self.pace())
         try:
             try:
                 return await self._read_listing(caller, parts, interview)
@@ -306,21 +317,26 @@ class ListingReader:
                 if not self._probes or error.unreachable or error.away or error.denied or error.is_partial:
                     raise
         source = self._source(caller, parts, PATIENCE, interview)
-        listing = await self._ask(lambda source: probe_dialects(source, self.progress), source)
+        was_away = self._was_away
+        listing = await self._ask(lambda source: probe_dialects(source, self.progress, was_away=was_away), source)
         self.dialect = listing.dialect
         return listing
 
     async def _ask(self, fetch: Callable[[ListingSource], Awaitable[Listing]], source: BackendSource) -> Listing:
-        source.interview.start(source.restart)
+        source.interview.start(source.restart, source.grant)
         try:
             listing = await fetch(source)
-        except NoListing:
+        except NoListing as error:
+            self._was_away = error.away
+            if error.away:
+                self.ask_all()  # it may come back as another version
+                source.interview.ask_all()
             self._form = form_of(self.settings)
             raise
         finally:
             self._answered = self._answered or source.accepted
             source.close()
-        self._form = source.form
+        self._form, self._was_away = source.form, False
         # Discovery compares the digest of the answers, so an unchanged listing is not built again.
         digest = f"{listing.digest} {source.form}" if listing.digest else source.digest
         return replace(listing, form=source.form, digest=digest, size=listing.size or source.size)

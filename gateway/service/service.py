@@ -82,6 +82,7 @@ class Service(Resource):
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._make_invocation(Invocation, self.learned.validators)
         self.invocation.forwarder = self._forwarder(credential)
+        self.invocation.forwarder.after_params_refused = self.reader.ask_all
         self.site = self._site()
 
     def __repr__(self) -> str:
@@ -142,6 +143,7 @@ class Service(Resource):
     async def refresh_now(self) -> str:
         """Ask for the listing now, with a credential that was refused, too. Return why that failed, or ""."""
         self.shared_listing.ask_backend()
+        self.reader.ask_all()
         for tries in self._tries.values():
             tries.force()
         trouble = await self.discovery.refresh_now()

@@ -9,11 +9,13 @@ import pytest
 
 from gateway import jsonrpc
 from gateway.backend.http import HttpTransport
+from gateway.backend.pace import AT_ONCE, Pace
 from gateway.backend.request_parts import RequestParts
 from gateway.catalog.build import Builder
 from gateway.concurrency.background import EARLIEST
 from gateway.discovery.discovery import Discovery
-from gateway.http_client.response import Answer, DeadlinePassed, Interrupted
+from gateway.errors import CatalogUnavailable
+from gateway.http_client.response import Answer, ConnectFailed, DeadlinePassed, Interrupted
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader
 from gateway.model import ANONYMOUS, Caller, Catalog
@@ -37,17 +39,27 @@ class Service:
         self.trouble: Trouble = CALM
         self.asked: list[tuple[str, str]] = []
         self.now = 1000.0
+        self.requests = 0
+        self.word = "Does it."
         listing = {"dialect": dialect}
         settings = Backend.model_validate({"url": URL, "listing": listing})
-        self.reader = ListingReader(lambda _: HttpTransport(self, URL), settings, Nothing())
+        transport = HttpTransport(self, URL)
+        self.reader = ListingReader(lambda _: transport, settings, Nothing(), pace=lambda: Pace(self.clock, self.pause))
         self.discovery = Discovery(
-            self.reader.fetch_listing, Builder(Params(), ValidatorCache()), CatalogSettings(), lambda: self.now
+            self.reader.fetch_listing, Builder(Params(), ValidatorCache()), CatalogSettings(), self.clock
         )
+
+    def clock(self) -> float:
+        return self.now
+
+    async def pause(self, seconds: float) -> None:
+        self.now += seconds / AT_ONCE
 
     async def request(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
-        question = jsonrpc.decode(body)
+        self.requests += 1
+        question = jsonrpc.decode(body) if body else {"method": url}
         asked, params = question["method"], question.get("params")
         name = "" if params is None else params["method_name"] if isinstance(params, dict) else params[0]
         if params is not None:
@@ -66,7 +78,7 @@ class Service:
         results: dict[str, Any] = {
             "system.listMethods": [*self.names, SIGNATURE, HELP, "system.listMethods"],
             SIGNATURE: [["int", "int", "string"]],
-            HELP: f"{name}(count, name)\n\nDoes it.",
+            HELP: f"{name}(count, name)\n\n{self.word}",
             "list_dbs": ["one", "two"],
             "get_schema": {"name": name, "tables": {}},
             "help": f"{name} count ( name )\n\nDoes it." if name else pages,
@@ -117,13 +129,13 @@ async def test_at_first_contact_a_method_without_an_answer_is_held_back_by_name_
     dialect: str, bad: Any
 ) -> None:
     service = Service(dialect=dialect)
-    lost = {"ns.m3", "ns.m20", "ns.m21"}
+    lost = {"ns.m20", "ns.m21"}
     service.trouble = lambda _, name: bad if name in lost else None
     first = await service.refreshed()
-    assert (len(first.tools), arguments(first)) == (27, {("count", "name")})
+    assert (len(first.tools), arguments(first)) == (28, {("count", "name")})
     assert {one.name for one in first.quarantined} == lost
-    assert first.notes[0] == "27 of 30 methods were described within 1 s; the rest follows"
-    assert "27 of 30 methods" in service.discovery.problem.cause
+    assert first.notes[0].startswith("28 of 30 methods were described within ")
+    assert "28 of 30 methods" in service.discovery.problem.cause
     assert service.discovery.seconds_fresh(ANONYMOUS.view) <= 5
     service.trouble = CALM
     whole = await service.refreshed(5)
@@ -144,11 +156,12 @@ async def test_no_list_has_fewer_arguments_than_the_whole_one_however_often_ques
 async def test_the_last_whole_list_stays_while_a_refresh_is_partial() -> None:
     service = Service()
     before = await service.refreshed()
-    service.trouble = each_third(500, {})
+    service.word, service.trouble = "Does more.", each_third(500, {})
     assert await service.refreshed(400) is before
     assert "until then the last whole list is served" in service.discovery.problem.cause
     service.trouble = CALM
-    assert (await service.refreshed(5)).digest == before.digest
+    after = await service.refreshed(5)
+    assert all("Does more." in tool.description for tool in after.tools)
     assert len(service.asked) < 60
     assert not service.discovery.problem.cause
 
@@ -201,3 +214,91 @@ async def test_other_forms_give_no_half_listing_where_details_are_limited() -> N
     service.trouble = lambda method, name: (503, {}) if (method, name) == ("get_schema", "two") else None
     with pytest.raises(NoListing, match="get_schema two: HTTP 503"):
         await service.reader.fetch_listing(ANONYMOUS)
+
+
+async def test_a_known_listing_is_checked_by_twenty_methods_in_turn_and_asked_for_whole_where_one_differs() -> None:
+    service = Service(300)
+    whole = await service.refreshed()
+    seen = set()
+    for _ in range(3):
+        assert await service.refreshed(400) is whole
+        assert len(service.asked) <= 40
+        seen |= {name for _, name in service.asked}
+    assert len(seen) == 60
+    service.word = "Does more."
+    changed = await service.refreshed(400)
+    assert all("Does more." in tool.description for tool in changed.tools)
+    service.reader.ask_all()
+    await service.refreshed(400)
+    assert len(service.asked) >= 600
+
+
+async def test_a_service_that_was_away_is_asked_for_all() -> None:
+    service = Service()
+    await service.refreshed()
+    service.trouble = lambda _method, _name: ConnectFailed("refused")
+    await service.refreshed(400)
+    service.trouble, service.word = CALM, "Does more."
+    after = await service.refreshed(5)
+    assert all("Does more." in tool.description for tool in after.tools)
+
+
+@each("status, wanted, wait", [(503, "120", 120), (429, "120", 120), (503, "100000", 300)])
+async def test_a_listing_keeps_retry_after_as_long_as_the_ttl(status: int, wanted: str, wait: float) -> None:
+    service = Service(dialect="auto")
+    service.trouble = lambda _method, _name: (status, {"Retry-After": wanted})
+    await service.discovery.refresh()
+    assert service.requests == 1
+    entry = service.discovery._views[ANONYMOUS.view]
+    assert wait <= round(entry.retry_at - service.now, 3) <= wait / EARLIEST + 1
+    for _ in range(5):
+        service.now += wait / 6
+        with pytest.raises(CatalogUnavailable):
+            await service.discovery.catalog(ANONYMOUS)
+    assert service.requests == 1
+
+
+async def test_while_a_service_is_away_one_question_finds_out_whether_it_still_is() -> None:
+    service = Service(dialect="auto")
+    service.trouble = lambda _method, _name: (503, {})
+    await service.discovery.refresh()
+    assert service.requests > 10
+    for _ in range(3):
+        service.requests = 0
+        service.now += 10
+        await service.discovery.refresh()
+        assert service.requests == 1
+
+
+async def test_a_service_that_lets_five_questions_a_second_in_is_listed_whole_within_a_minute() -> None:
+    service = Service(75)
+    level, last = 0.0, service.now
+
+    def trouble(_method: str, name: str) -> tuple[int, dict[str, str]] | None:
+        nonlocal level, last
+        level, last = max(0.0, level - 5 * (service.now - last)), service.now
+        if level + 1 > 6:
+            return 503, {}
+        level += 1
+        return None
+
+    service.trouble = trouble
+    began = service.now
+    while not (shown := await service.refreshed(5)).tools or shown.quarantined:
+        assert service.now < began + 60
+    assert (len(shown.tools), service.now < began + 60) == (75, True)
+
+
+async def test_after_a_slow_answer_there_is_a_pause_as_long_as_it_took() -> None:
+    service = Service(20)
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    pace = Pace(service.clock, pause)
+    for took in (0.05, 0.3):
+        asked_at = await pace.take_turn()
+        service.now += took
+        await pace.note(asked_at, limited=False)
+    assert pauses == [pytest.approx(0.3)]
