@@ -169,8 +169,8 @@ class Interview:
         which it said something are held back: their arguments depend on it."""
         question = MethodQuestion(method, BY_NAME)
         useful = {name: answer for name, answer in self.answers_to(method).items() if is_useful(answer)}
-        for _ in range(TRIES):
-            if question in self._answers or not useful or self.retry_after:
+        for tries in range(TRIES):
+            if question in self._answers or not useful or self.retry_after or (tries and not self._may_ask(source)):
                 break
             name = next(iter(useful))
             await self._ask(source, question, {argument: name})
@@ -232,8 +232,7 @@ class Interview:
         waiting, repeated = deque(questions), set[MethodQuestion]()
 
         async def ask() -> None:
-            end = self._began + MOST_TIME * source.listing.timeout
-            while waiting and not self.retry_after and self.pace.limited < MOST_LIMITED and self.pace.clock() < end:
+            while waiting and self._may_ask(source):
                 question = waiting.popleft()
                 limited = await self._ask(source, question, [question.name])
                 if limited and question not in repeated:
@@ -242,6 +241,10 @@ class Interview:
 
         await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
         await self._settle(source)
+
+    def _may_ask(self, source: Asked) -> bool:
+        is_over = self.pace.clock() - self._began >= MOST_TIME * source.listing.timeout
+        return not (self.retry_after or is_over or self.pace.limited >= MOST_LIMITED)
 
     async def _ask(self, source: Asked, question: MethodQuestion, params: Any) -> bool:
         """Ask a question. Return whether it was limited, with no time at which to come again."""
