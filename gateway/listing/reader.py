@@ -150,7 +150,7 @@ class _CallsAlone:
         self._source = source
         self.wanting: dict[str, None] = {}
         self._dialect = ""
-        self.url, self.listing = source.url, source.listing
+        self.url, self.listing, self.interview = source.url, source.listing, source.interview
         self.call_method, self.read_file = source.call_method, source.read_file
 
     def of(self, dialect: Dialect) -> Self:

@@ -96,6 +96,8 @@ class Service:
 
 
 class Nothing:
+    tries = None
+
     async def request_parts(self, caller: Caller) -> RequestParts:
         return RequestParts()
 
