@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 import structlog
+from msgspec import structs
 
 from gateway import errors, jsonrpc
 from gateway.backend.admission import CallAdmission
@@ -22,9 +23,11 @@ from gateway.backend.redaction import ErrorRedactor, redact_result, written_form
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason
 from gateway.backend.transport import UNKNOWN, Outgoing, Refusal, Reply
+from gateway.concurrency.turns import Turns, run_in_turns
 from gateway.http_client import response
 from gateway.http_client.response import OutboundError
 from gateway.jsonrpc.bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
+from gateway.jsonrpc.mending import json_fault, mend_in_steps
 from gateway.jsonrpc.response import ResponseError, parse_large_response, parse_response
 from gateway.model import NO_RESULT, Binding, Version
 from gateway.telemetry import tracing
@@ -32,7 +35,7 @@ from gateway.telemetry.record import RECORD, REQUEST_ID
 
 _ONE: Final = Version.ONE
 _REFUSED: Final = "The backend refuses the credential that it was sent"
-NOT_JSON: Final = f"The backend did not answer with JSON; {UNKNOWN}"
+NOT_JSON: Final = f"The backend did not answer with JSON ({{}}); {UNKNOWN}"
 UNQUOTED: Final = "; it does not quote the id: set backend.ids to integer"
 _RETRY_UNSENT: Final = 5
 """Seconds after which a caller may repeat a call that got no connection."""
@@ -67,7 +70,7 @@ log = structlog.get_logger()
 class BackendClient:
     """Send JSON-RPC calls to the backend at ``url``. A method may have another path, but only on the same origin.
     An answer has at most ``max_bytes``, after decompression. With ``passes_errors`` a fault also carries the service's
-    own error. ``secrets`` are removed from results, too."""
+    own error. ``secrets`` are removed from results, too. With ``lenient`` an answer that is no sound JSON is mended."""
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class BackendClient:
         secrets: Sequence[str] = (),
         *,
         passes_errors: bool = False,
+        lenient: bool = True,
     ) -> None:
         self.url = url
         self._admission = admission
@@ -86,6 +90,7 @@ class BackendClient:
         self._secrets = tuple(secrets)
         self._secrets_in_results = written_forms(secrets)
         self._passes_errors = passes_errors
+        self._lenient = lenient
         self._ids = itertools.count(2)  # to Python, true is 1
 
     def __repr__(self) -> str:
@@ -120,7 +125,12 @@ class BackendClient:
             _record().note_failure(errors.BackendUnauthorized.slug)
             raise errors.BackendUnauthorized(_REFUSED)
         try:
-            result = self._read(reply, id, binding, parts, as_written=as_written and len(reply.body) > SMALL)
+            try:
+                result = self._read(reply, id, binding, parts, as_written=as_written)
+            except ValueError as error:
+                if id is None and reply.is_success:
+                    return NO_RESULT
+                result, reply = await self._read_mended(reply, id, binding, parts, str(error), as_written=as_written)
         except errors.ToolFault as fault:
             _record().note_failure(fault.slug)
             raise
@@ -176,27 +186,47 @@ class BackendClient:
     def _read(
         self, reply: Reply, id: str | int | None, binding: Binding, parts: RequestParts, *, as_written: bool
     ) -> Any:
-        """Return the result in an answer, :data:`NO_RESULT` for a notification, which has no ``id``."""
+        """Return the result in an answer, :data:`NO_RESULT` for a notification, which has no ``id``. Raise
+        :class:`ValueError` for what is no response."""
         method = binding.method
-        try:
-            bare = binding.form.version is _ONE and reply.is_success and id is not None
+        bare = binding.form.version is _ONE and reply.is_success and id is not None
+        if len(reply.body) > UNSCANNED:
+            _take_memory(len(reply.body), is_text=True)
+        if as_written and len(reply.body) > SMALL:
+            result, fault = parse_large_response(reply.body, id or "", bare=bare, take=_take_memory)
+        else:
             if len(reply.body) > UNSCANNED:
-                _take_memory(len(reply.body), is_text=True)
-            if as_written:
-                result, fault = parse_large_response(reply.body, id or "", bare=bare, take=_take_memory)
-            else:
-                if len(reply.body) > UNSCANNED:
-                    _take_memory(value_cost(reply.body))
-                result, fault = parse_response(reply.body, id or "", bare=bare)
-        except ValueError as error:
-            if id is None and reply.is_success:
-                return NO_RESULT
-            raise busy_fault(reply, method) or self._not_a_response(reply, id, method, str(error)) from None
+                _take_memory(value_cost(reply.body))
+            result, fault = parse_response(reply.body, id or "", bare=bare)
         if fault is not None:
             _record().note_failure(errors.BackendError.slug, fault.code or 0)
             busy = busy_fault(reply, method) if reply.is_throttled else None
             raise busy or self._fault(fault, method, reply, parts)
         return NO_RESULT if id is None else result
+
+    async def _read_mended(
+        self,
+        reply: Reply,
+        id: str | int | None,
+        binding: Binding,
+        parts: RequestParts,
+        violation: str,
+        *,
+        as_written: bool,
+    ) -> tuple[Any, Reply]:
+        """Return the result in an answer that is no response, with its JSON mended, and that answer. Raise the fault of
+        one that cannot be mended, or must not."""
+        if len(reply.body) > UNSCANNED:
+            _take_memory(2 * len(reply.body), is_text=True)
+        mended = await run_in_turns(mend_in_steps(reply.body, id, self._max_bytes), Turns())
+        if mended is not None and self._lenient:
+            record, reply_again = _record(), structs.replace(reply, body=mended.body)
+            record.note_mended(mended)
+            try:
+                return self._read(reply_again, id, binding, parts, as_written=as_written), reply_again
+            except ValueError:
+                record.mended = None
+        raise self._not_a_response(reply, id, binding.method, violation, "" if mended is None else str(mended))
 
     def _fault(self, fault: ResponseError, method: str, reply: Reply, parts: RequestParts) -> errors.ToolFault:
         text = self._redactor.error_text(fault, parts.secrets)
@@ -212,7 +242,12 @@ class BackendClient:
             error.service_error = self._redactor.service_error(fault, parts.secrets)
         return error
 
-    def _not_a_response(self, reply: Reply, id: str | int | None, method: str, violation: str) -> errors.ToolFault:
+    def _not_a_response(
+        self, reply: Reply, id: str | int | None, method: str, violation: str, broken: str = ""
+    ) -> errors.ToolFault:
+        """Return the fault of an answer that is no response. ``broken`` says what is wrong with its JSON, if known."""
+        if (busy := busy_fault(reply, method)) is not None:
+            return busy
         http = reply.http
         seen = {} if http is None else {"status": http.status, "content_type": http.content_type}
         log.warning("backend answer unusable", method=method, **seen, reason=violation)
@@ -223,7 +258,8 @@ class BackendClient:
         try:
             jsonrpc.decode(reply.body)
         except ValueError:
-            return errors.BadBackendAnswer(NOT_JSON + UNQUOTED * echoes_unquoted(reply.body, id))
+            broken = broken or json_fault(reply.body)
+            return errors.BadBackendAnswer(NOT_JSON.format(broken) + UNQUOTED * echoes_unquoted(reply.body, id))
         knob = (
             "; the operator can set backend.version where it is 1.0"
             if reply.is_success and b'"jsonrpc"' not in reply.body

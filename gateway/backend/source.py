@@ -27,6 +27,7 @@ from gateway.concurrency.turns import Turns, run_in_thread, run_in_turns
 from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.jsonrpc import Raw
 from gateway.jsonrpc.bounds import echoes_unquoted, memory_cost
+from gateway.jsonrpc.mending import json_fault, mend_in_steps
 from gateway.jsonrpc.response import ResponseError, parse_decoded_response
 from gateway.model import NOT_ASKED, MessageForm, SourceAnswer, Version
 from gateway.settings import ListingSettings
@@ -62,7 +63,8 @@ class BackendSource:
     ``form`` is the form of the questions. It becomes one of ``others`` where the service complains about the first and
     understands that one. ``has_credential`` says that the questions carry one, whose refusal ends the search.
     ``accepted`` is the first question to which a response of JSON-RPC came. ``interview`` keeps what is known of each
-    method. ``reserve`` counts the memory of answers until :meth:`close`, and says whether there is room.
+    method. ``reserve`` counts the memory of answers until :meth:`close`, and says whether there is room. With
+    ``lenient`` an answer that is no sound JSON is mended.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class BackendSource:
         has_credential: bool = False,
         reserve: Callable[[int], bool] = lambda _: True,
         interview: Interview | None = None,
+        lenient: bool = True,
     ) -> None:
         self.url = url
         self.listing = listing
@@ -100,6 +103,7 @@ class BackendSource:
         self._answer_hash: list[bytes] = []
         self.size = self._reserved = 0
         self._reserve = reserve
+        self._lenient = lenient
 
     def restart(self) -> None:
         """Give the questions that follow the whole time for a listing: a search has used some of it."""
@@ -216,10 +220,10 @@ class BackendSource:
 
     async def _result_in(self, reply: Reply, id: str | int, form: MessageForm) -> tuple[SourceAnswer, bool]:
         try:
-            document = await self._decode_body(reply.body)
-        except ValueError:
+            document = await self._decode_body(reply, id)
+        except ValueError as error:
             complains = reply.blames_message or echoes_unquoted(reply.body, id)
-            return _not_json(reply, self._secrets, str(id)), complains
+            return _not_json(reply, self._secrets, str(error), str(id)), complains
         if form.in_order:
             has_id = isinstance(document, dict) and document.get("id") is not None
             self.form = replace(self.form, in_order=not has_id)
@@ -247,21 +251,42 @@ class BackendSource:
         if not reply.is_success:
             return reply.summary()
         try:
-            return SourceAnswer("a document", await self._decode_body(reply.body), has_value=True)
-        except ValueError:
-            return _not_json(reply, self._secrets)
+            return SourceAnswer("a document", await self._decode_body(reply), has_value=True)
+        except ValueError as error:
+            return _not_json(reply, self._secrets, str(error))
 
-    async def _decode_body(self, raw: bytes) -> Any:
-        """Return the decoded JSON without the credentials that it quotes. Raises :class:`ValueError`."""
-        value = await run_in_turns(decode_in_steps(raw.strip(_SPACE)))
+    async def _decode_body(self, reply: Reply, id: str | int | None = None) -> Any:
+        """Return the decoded JSON without the credentials that it quotes. Raises :class:`ValueError` with what is wrong
+        with it. ``id`` is that of the question, if it has one."""
+        try:
+            value = await run_in_turns(decode_in_steps(reply.body.strip(_SPACE)))
+        except ValueError:
+            value = await self._mended(reply, id)
         if self._credentials and contains_secret(value, self._credentials):
             log.warning("the listing quotes a credential, which is taken out of it")
             value = await run_in_turns(redact_in_steps(value, partial(redact_text, secrets=self._credentials)))
         return value
 
+    async def _mended(self, reply: Reply, id: str | int | None) -> Any:
+        """Return the value of JSON that was mended. Raises :class:`ValueError` as :meth:`_decode_body` does."""
+        mended = None
+        if self._reserve(2 * len(reply.body)):
+            self._reserved += 2 * len(reply.body)
+            mended = await run_in_turns(mend_in_steps(reply.body, id, self._max_bytes))
+        if mended is None:
+            raise ValueError(json_fault(reply.body))
+        try:
+            value = await run_in_turns(decode_in_steps(mended.body))
+        except ValueError:
+            raise ValueError(json_fault(reply.body)) from None
+        if not self._lenient:
+            raise ValueError(str(mended))
+        log.warning("answer about the listing mended", reason=str(mended))
+        return value
 
-def _not_json(reply: Reply, secrets: Sequence[str], id: str = "") -> SourceAnswer:
-    """Return a summary of a reply that is not JSON. For broken JSON it names the position of the fault and the first
+
+def _not_json(reply: Reply, secrets: Sequence[str], fault: str, id: str = "") -> SourceAnswer:
+    """Return a summary of a reply that is not JSON. For broken JSON it names the ``fault`` and its place, and the first
     bytes, without the ``id`` of the question: they show most causes, such as a PHP warning before the JSON."""
     claims_json = (
         reply.http is None or "json" in reply.http.content_type or reply.body.lstrip(_SPACE)[:1] in (b"{", b"[")
@@ -272,7 +297,7 @@ def _not_json(reply: Reply, secrets: Sequence[str], id: str = "") -> SourceAnswe
     start = redact_text(reply.body[:_REDACTED_BYTES].decode("utf-8", "surrogateescape"), secrets)
     start = start.replace(id, "@") if id else start
     first = repr(start[:_START].encode("utf-8", "surrogateescape"))[2:-1]
-    return SourceAnswer(f"{reply.label}, broken JSON: {json_fault(reply.body)}; it begins with {first}")
+    return SourceAnswer(f"{reply.label}, broken JSON: {fault}; it begins with {first}")
 
 
 def _has_entries(document: Any) -> bool:
@@ -304,16 +329,3 @@ def decode_in_steps(raw: bytes | Raw, level: int = 0) -> Generator[None, None, A
         else:
             whole.append(value)
     return whole
-
-
-def json_fault(raw: bytes) -> str:
-    """Return what is wrong with JSON that cannot be decoded, and where."""
-    try:
-        raw.decode()
-        jsonrpc.decode(raw)
-    except UnicodeDecodeError as error:
-        return f"not UTF-8 (byte {error.start})"
-    except ValueError as error:
-        what = str(error).removeprefix("JSON is malformed: ")
-        return f"it ends too early (byte {len(raw)})" if "truncated" in what else what
-    return "the fault could not be located"

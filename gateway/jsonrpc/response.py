@@ -181,6 +181,7 @@ def parse_head(raw: bytes) -> Head:
         raise ValueError(str(error)) from None
 
 
+_BEHIND: Final = b" \t\r\n\0"
 _MOST_SCANNED: Final = 64 * 1024
 _MOST_TOKENS: Final = 4000
 """Bytes, and strings and brackets, of broken JSON in which an id is looked for: at most 4 ms."""
@@ -193,8 +194,9 @@ _VALUE: Final = re.compile(rb'[ \t\r\n]*+:[ \t\r\n]*+(?:"([^"\\]++)"|([^][{}",: 
 def id_in_broken(raw: bytes) -> str | None:
     """Return the id, as text, of a message that :func:`parse_head` cannot read. None unless it is one object, whose
     strings and brackets are whole, with one member ``id`` of its own; and where it is too long to be looked through."""
-    if len(raw) > _MOST_SCANNED or not (raw := raw.strip()).startswith(b"{"):
+    if len(raw) > _MOST_SCANNED or (opening := raw.find(b"{")) < 0 or raw[:opening].lstrip().startswith((b"[", b'"')):
         return None
+    raw = raw[opening:].rstrip(_BEHIND)  # text before it, as a warning is, and NUL bytes behind it can be mended
     found: list[bytes] = []
     depth = 0
     for count, token in enumerate(_TOKEN.finditer(raw)):

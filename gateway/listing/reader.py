@@ -365,6 +365,7 @@ class ListingReader:
             has_credential=has_credential,
             reserve=self.reserve,
             interview=interview,
+            lenient=settings.lenient,
         )
 
 

@@ -36,12 +36,21 @@ RETRY_AFTER: Final = "retryAfter"
 """Member of ``_meta``: the seconds after which a call that failed may be made again."""
 TRUNCATED: Final = "truncated"
 """Member of ``_meta``: the result was cut."""
+MENDED: Final = "jsonrpc-mcp-gateway/mended"
+"""Member of ``_meta``: the service's answer was no sound JSON; words for what was mended."""
 
 
 def call_meta(outcome: Outcome) -> dict[str, Any]:
-    """Return what ``_meta`` of the result says of a call that failed, or whose result was cut."""
+    """Return what ``_meta`` of the result says of a call that failed, or whose result was cut or mended."""
     wait = None if outcome.fault is None else outcome.fault.retry_after
-    return {TRUNCATED: True} if outcome.more else {} if wait is None else {RETRY_AFTER: wait}
+    meta = {TRUNCATED: True} if outcome.more else {} if wait is None else {RETRY_AFTER: wait}
+    return meta | mended_meta()
+
+
+def mended_meta() -> dict[str, Any]:
+    """Return what ``_meta`` says of the answer to this request's call, ``{}`` where nothing was mended."""
+    mended = RECORD.get().mended
+    return {} if mended is None else {MENDED: list(mended.places)}
 
 
 def call_result(outcome: Outcome, form: ToolProjector, blocks: frozenset[str]) -> dict[str, Any]:

@@ -282,6 +282,6 @@ class Legacy:
         if outcome.tool.fit is not None:
             outcome = await fit_result(outcome, outcome.tool.fit)
         result = call_result(outcome, revision.projector, revision.blocks)
-        if (outcome.fault is not None or outcome.more) and (meta := call_meta(outcome)):
+        if meta := call_meta(outcome):
             result["_meta"] = meta
         return result

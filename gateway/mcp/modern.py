@@ -185,8 +185,8 @@ class Modern:
 
     def _result(self, outcome: Outcome, caller: Caller, revision: ModernRevision) -> dict[str, Any]:
         meta: Raw | JsonObject = self._identity(caller, revision)
-        if outcome.fault is not None or outcome.more:
-            meta = {**_identity_of(self._operations.server_info(caller), revision.identifies), **call_meta(outcome)}
+        if told := call_meta(outcome):
+            meta = {**_identity_of(self._operations.server_info(caller), revision.identifies), **told}
         if outcome.input_request is None:
             result = call_result(outcome, revision.projector, revision.blocks)
             return {"resultType": "complete", **result, "_meta": meta}

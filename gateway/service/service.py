@@ -203,7 +203,9 @@ class Service(Resource):
         admission = CallAdmission(self.transport, self.learned.gate, backend.queue_timeout)
         most, passes = backend.max_response, backend.errors == "passed"
         redactor = ErrorRedactor(hidden)
-        client = BackendClient(admission, backend.target, most, redactor, self.secrets, passes_errors=passes)
+        client = BackendClient(
+            admission, backend.target, most, redactor, self.secrets, passes_errors=passes, lenient=backend.lenient
+        )
         structures, resends = self.learned.param_structures, self.learned.gate.resends
         ask = partial(self.reader.is_refused, credential)
         return Forwarder(client, credential, structures, resends, backend.timeout, ask)

@@ -238,6 +238,12 @@ class Backend(Section):
         "HTTP statuses with which this service, and each proxy before it, surely ran nothing, e.g. [503]: callers then "
         "read that the call is safe to repeat. 429 is one always. What holds a JSON-RPC response counts as that.",
     )
+    lenient: bool = knob(
+        True,
+        "Mend an answer that is no sound JSON where only one thing can be meant: a byte order mark, bytes that are not "
+        "UTF-8, NaN, a PHP warning before the message. /jsonrpc and /mcp/tools/{name} refuse what was mended. false: "
+        "refuse it everywhere.",
+    )
     connections: int = knob(
         100,
         "Maximum number of exchanges with the backend at a time. Four are kept for listings, or a quarter where there "

@@ -32,6 +32,7 @@ QUEUE_WAIT: Final = "mcp_gateway_queue_wait_seconds"
 INTROSPECTION: Final = "mcp_gateway_introspection_duration_seconds"
 LIMIT: Final = "mcp_gateway_limits_refused_total"
 RESENDS: Final = "mcp_gateway_resends_total"
+MENDED: Final = "mcp_gateway_mended_answers_total"
 TOKENS: Final = "mcp_gateway_tokens_refused_total"
 
 REST: Final = "rest"

@@ -197,6 +197,8 @@ EVENTS: Final = (
     Event("an answer does not fit into its batch", "warning", "bytes left", "Its call was made."),
     Event("backend error", "info", "method code message", "The service answered with an error."),
     Event("backend call failed", "warning", "method reason fault again", "No response of the service came."),
+    Event("answer about the listing mended", "warning", "reason",
+          "It was no sound JSON; see [mended answers](calling.md#mended-answers). Correct the service."),
     Event("backend answer unusable", "warning", "method status content_type reason", "It is not a JSON-RPC response."),
     Event("the backend is busy", "info", "method status retry_after", "The service said when to come again."),
     Event("the backend takes no connections; calls are refused but for one a second", "error", "reason",

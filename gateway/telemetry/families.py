@@ -55,6 +55,8 @@ FAMILIES: Final = (
     Family("mcp_gateway_slots", "gauge", _S, "Exchanges that may be under way: backend.connections."),
     Family("mcp_gateway_breaker_open", "gauge", _S, "Circuits that are open: of the service, and of single tools."),
     Family("mcp_gateway_breaker_openings_total", "counter", _S, "Times that a circuit opened."),
+    Family(cells.MENDED, "counter", ("service", "word"),
+           "Answers to calls that were no sound JSON and were mended, by what was mended."),
     Family(cells.RESENDS, "counter", _S, "Calls that were sent to the service once more."),
     Family("mcp_gateway_backend_messages_dropped_total", "counter", _S,
            "Messages on a WebSocket or a socket that belong to no call: notifications, late answers."),

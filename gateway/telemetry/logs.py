@@ -143,6 +143,7 @@ class RequestLine(Struct, gc=False):
     bytes_out: int
     attempts: int
     coerced: int | UnsetType = UNSET
+    mended: str | UnsetType = UNSET
     worker: int | UnsetType = UNSET
 
 

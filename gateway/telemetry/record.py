@@ -20,6 +20,7 @@ from multidict import MultiMapping, istr
 
 from gateway.errors import GatewayError, ToolFault
 from gateway.jsonrpc import Id
+from gateway.jsonrpc.mending import Mended
 from gateway.telemetry import cells, logs
 from gateway.telemetry.cells import BUCKETS, CELLS, KNOWN, METHODS, OTHER, REQUEST, SENT, SENT_SUM, SUM, TOOLS
 from gateway.telemetry.exchange_memory import ExchangeMemory
@@ -60,8 +61,9 @@ class Record(Struct, eq=False):
     seconds. ``resends`` is how often the call was sent again. ``limit`` names the limit that refused the request,
     ``token_refused`` says why its token was. ``consent`` is the Unix time at which a person agreed to the call, 0
     without. ``rpc_method`` is the service's method, ``arguments`` what the audit shows of a call's, and ``call_id``
-    joins its lines there. ``coerced`` texts in them became values. ``trace`` are headers for the service, ``ambient``
-    those of HTTP beside them. If sampled, it has a ``span``, once that ``is_decided``. ``memory`` counts what it takes.
+    joins its lines there. ``coerced`` texts in them became values. ``mended`` is the answer, if it was.
+    ``trace`` are headers for the service, ``ambient`` those of HTTP beside them. If sampled, it has a ``span``, once
+    that ``is_decided``. ``memory`` counts what it takes.
     Times are of :func:`time.perf_counter`.
     """
 
@@ -110,6 +112,7 @@ class Record(Struct, eq=False):
     is_decided: bool = False
     span: Span | None = None
     work: tuple[Record, ...] = ()
+    mended: Mended | None = None
 
     @property
     def exchanges(self) -> tuple[ServiceExchange, ...]:
@@ -160,6 +163,10 @@ class Record(Struct, eq=False):
 
     def note_resend(self) -> None:
         self.resends, self.is_plain = self.resends + 1, False
+
+    def note_mended(self, mended: Mended) -> None:
+        """Note that the service's answer was no sound JSON, and what it was taken for."""
+        self.mended, self.is_plain = mended, False
 
     def note_limit(self, limit: str) -> None:
         """Note which limit refuses the request: a word of ours."""
@@ -214,6 +221,7 @@ class Record(Struct, eq=False):
             self.bytes_out,
             1 + self.resends if self.sent_at else 0,
             self.coerced or UNSET,
+            ",".join(self.mended.places) if self.mended else UNSET,
         )
 
 
@@ -286,6 +294,8 @@ def _count_rest(record: Record) -> None:
         cells.count(cells.LIMIT, record.service, record.limit)
     if record.queue_time:
         _observe((cells.QUEUE_WAIT, record.service), record.queue_time)
+    for word in record.mended.places if record.mended else ():
+        cells.count(cells.MENDED, record.service, word)
     for _ in range(record.resends):
         cells.count(cells.RESENDS, record.service)
 

@@ -9,6 +9,7 @@ from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
 from gateway.http_server.response import Response
+from gateway.mcp.content import mended_meta
 from gateway.mcp.operations import META_MISSING, Operations
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
 from gateway.telemetry.record import CALL
@@ -95,7 +96,7 @@ class RestSurface:
         return Response(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
     async def invoke(self, exchange: Exchange) -> Response:
-        """Answer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``."""
+        """Answer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``, with ``_meta`` if mended."""
         exchange.record.method = CALL
         body = jsonrpc.decode_strictly(exchange.take_body())
         if not isinstance(body, dict):
@@ -113,7 +114,8 @@ class RestSurface:
         outcome = await call.execute()
         if outcome.fault is not None:
             raise outcome.fault
-        return Response(jsonrpc.encode({"result": json_value(outcome.value)}))
+        meta = mended_meta()
+        return Response(jsonrpc.encode({"result": json_value(outcome.value), **({"_meta": meta} if meta else {})}))
 
     def _projector(self, caller: Caller) -> RestProjector:
         invocation, style = self.operations.invocation, caller.name_style or NameStyle.MCP

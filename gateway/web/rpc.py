@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.backend.transport import UNKNOWN
 from gateway.errors import (
+    BadBackendAnswer,
     CallLimited,
     Forbidden,
     GatewayError,
@@ -62,6 +64,8 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
         if record is exchange.record:  # what is left after one item of a batch says nothing of the others
             exchange.headers.update(call.headers)
         outcome = await call.execute()
+        if record.mended is not None:
+            raise BadBackendAnswer(f"The backend's answer is no sound JSON: {record.mended}; {UNKNOWN}")
         if outcome.fault is None:
             return json_value(outcome.value)
         raise outcome.fault

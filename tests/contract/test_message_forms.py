@@ -213,8 +213,8 @@ async def test_the_operator_may_say_what_ids_are(tmp_path: Path, serve: Serve) -
         message = (await gateway.call("modern", "greet", {"who": 1})).message
     assert [type(body["id"]) for body in seen] == [int, str]
     assert (
-        message
-        == f"The backend did not answer with JSON; {UNKNOWN}; it does not quote the id: set backend.ids to integer"
+        message == f"The backend did not answer with JSON (invalid character (byte 6)); {UNKNOWN}; "
+        "it does not quote the id: set backend.ids to integer"
     )
 
 
@@ -222,7 +222,7 @@ async def test_the_operator_may_say_what_ids_are(tmp_path: Path, serve: Serve) -
     ("id", "message"),
     [
         ("true", "The backend's answer is not a JSON-RPC response: the id of another call"),
-        ("%d,", "The backend did not answer with JSON"),
+        ("%d,", "The backend did not answer with JSON (object keys must be strings (byte 24))"),
         ('%d0,"id":%d', "The backend's answer is not a JSON-RPC response: two members of one name"),
     ],
 )

@@ -75,6 +75,10 @@ def _forgiven(members: bytes) -> Row:
     return Row(_json(members).behaviour, 200, "result", note=_FORGIVEN)
 
 
+def _mended(members: bytes) -> Row:
+    return Row(_json(members).behaviour, 200, "result", note=_MENDED)
+
+
 def _raw(head: bytes, body: bytes = b"") -> Row:
     return Row(Raw(head + b"\r\n\r\n" + body))
 
@@ -85,6 +89,7 @@ _EMPTY = Body()
 _ANSWERED = "any JSON-RPC error is REST's execution_error, whatever its code and HTTP status"
 _HARMLESS = "the HTTP client reads it, and the answer is right"
 _LENIENT = "strict towards clients only: re-serialized with one of the two"
+_MENDED = "one bad byte costs one byte, and the answer says so"
 _FORGIVEN = "on a single call over HTTP the exchange says which call is answered; services lose or drop ids"
 
 _CONNECTIONS = {
@@ -216,9 +221,9 @@ _HTTP = {
 }
 
 _JSON = {
-    "B16-invalid-utf-8": _json(b'"id":@ID@,"result":{"sum":5,"x":"\xff\xfe"}'),
-    "B16-nan": _json(b'"id":@ID@,"result":{"sum":NaN}'),
-    "B16-infinity": _json(b'"id":@ID@,"result":{"sum":-Infinity}'),
+    "B16-invalid-utf-8": _mended(b'"id":@ID@,"result":{"sum":5},"x":"\xff\xfe"'),
+    "B16-nan": _mended(b'"id":@ID@,"result":{"sum":5},"x":NaN'),
+    "B16-infinity": _mended(b'"id":@ID@,"result":{"sum":5},"x":-Infinity'),
     "B16-duplicate-keys": Row(
         Body(b'{"jsonrpc":"2.0","id":@ID@,"result":{"sum":5,"sum":6}}'), 200, "result", note=_LENIENT
     ),
@@ -229,9 +234,9 @@ _JSON = {
         note=_LENIENT,
     ),
     "B16-depth-bomb": _json(b'"id":@ID@,"result":' + b"[" * 100_000 + b"]" * 100_000),
-    "B16-lone-surrogate": _json(b'"id":@ID@,"result":{"sum":5,"x":"\\ud800"}'),
+    "B16-lone-surrogate": _mended(b'"id":@ID@,"result":{"sum":5},"x":"\\ud800"'),
     "B16-truncated-json": Row(Body(b'{"jsonrpc":"2.0","id":@ID@,"result":{"sum"')),
-    "B16-byte-order-mark": Row(Body(b"\xef\xbb\xbf" + SUM.payload)),
+    "B16-byte-order-mark": Row(Body(b"\xef\xbb\xbf" + SUM.payload), 200, "result", note=_MENDED),
     "B16-utf-16": Row(Body('{"jsonrpc":"2.0","id":1,"result":{"sum":5}}'.encode("utf-16"))),
 }
 
