@@ -193,11 +193,13 @@ class BackendClient:
         if len(reply.body) > UNSCANNED:
             _take_memory(len(reply.body), is_text=True)
         if as_written and len(reply.body) > SMALL:
-            result, fault = parse_large_response(reply.body, id or "", bare=bare, take=_take_memory)
+            result, fault = parse_large_response(
+                reply.body, id or "", bare=bare, alone=reply.is_alone, take=_take_memory
+            )
         else:
             if len(reply.body) > UNSCANNED:
                 _take_memory(value_cost(reply.body))
-            result, fault = parse_response(reply.body, id or "", bare=bare)
+            result, fault = parse_response(reply.body, id or "", bare=bare, alone=reply.is_alone)
         if fault is not None:
             _record().note_failure(errors.BackendError.slug, fault.code or 0)
             busy = busy_fault(reply, method) if reply.is_throttled else None

@@ -55,6 +55,10 @@ class HttpReply(Reply, eq=False, gc=False, kw_only=True):
         return HttpFacts(self.answer.status, self.answer.content_type, self.answer.headers, bytes(self.body[:_KEPT]))
 
     @property
+    def is_alone(self) -> bool:
+        return True
+
+    @property
     def is_success(self) -> bool:
         return self.answer.status < 300
 

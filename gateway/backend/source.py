@@ -232,7 +232,7 @@ class BackendSource:
             # {"detail": "not found"} to any question, and from then on their errors would be taken for results.
             known = self.form.version is Version.ONE or _has_entries(document)
             bare = form.version is Version.ONE and reply.is_success and known
-            result, fault = parse_decoded_response(document, id, bare=bare)
+            result, fault = parse_decoded_response(document, id, bare=bare, alone=reply.is_alone)
         except ValueError as error:
             return reply.summary(str(error)), reply.is_success or reply.blames_message
         if fault is None:

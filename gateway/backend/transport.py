@@ -68,6 +68,11 @@ class Reply(Struct, eq=False, gc=False):
         return None
 
     @property
+    def is_alone(self) -> bool:
+        """Return whether it can answer no other message than the one that was sent."""
+        return False
+
+    @property
     def is_success(self) -> bool:
         """Return whether the message may be less than a response: a bare result, or nothing for a notification."""
         return True

@@ -178,7 +178,7 @@ def _message_of(reply: Reply) -> Any:
 def _result_of(reply: Reply, id: str | int) -> tuple[Any, str]:
     """Return the result, None where there is none, and what else the answer says."""
     try:
-        result, error = parse_response(reply.body, id, bare=True)
+        result, error = parse_response(reply.body, id, bare=True, alone=reply.is_alone)
     except ValueError:
         return None, UNQUOTED * echoes_unquoted(reply.body, id)
     code = "" if error is None or error.code is None else f" {error.code}"

@@ -29,13 +29,13 @@ class ResponseError:
     data: Any = None
 
 
-def parse_response(raw: bytes, id: Id, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
+def parse_response(raw: bytes, id: Id, *, bare: bool = False, alone: bool = False) -> tuple[Any, ResponseError | None]:
     """Return ``(result, fault)`` of a backend's response to the call ``id``.
 
     Deviations that are harmless for a single call over HTTP are accepted: an ``id`` that is absent or a number
-    instead of its string, or null in an error (JSON-RPC 2.0 §5); no ``jsonrpc`` member, and then both outcomes as
-    JSON-RPC 1.0 has them; an empty ``error`` beside a result; an error without a code. With ``bare``, JSON that is not
-    a response is the result itself, or the error itself.
+    instead of its string, or null in an error (JSON-RPC 2.0 §5), and in a result, too, of a response that came
+    ``alone``; no ``jsonrpc`` member, and then both outcomes as JSON-RPC 1.0 has them; an empty ``error`` beside a
+    result; an error without a code. With ``bare``, JSON that is not a response is the result itself, or the error.
     Raise :class:`ValueError` with the violation for anything else.
     """
     value = decode_json(raw)
@@ -44,7 +44,7 @@ def parse_response(raw: bytes, id: Id, *, bare: bool = False) -> tuple[Any, Resp
     begins = raw.startswith((b'{"jsonrpc":"2.0","id":' + own, b'{"jsonrpc": "2.0", "id": ' + own))
     if (not begins or raw.find(b'"id"', -64) > 0) and type(value) is dict and _two_ids(raw, members_of(raw)):
         raise ValueError("two members of one name")
-    result, fault = parse_decoded_response(value, id, bare=bare)
+    result, fault = parse_decoded_response(value, id, bare=bare, alone=alone)
     if len(raw) > SMALL or raw.count(b"{") + raw.count(b"[") >= MAX_SHOWN_DEPTH:  # few need the look
         check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
@@ -65,7 +65,9 @@ def _ids_in(raw: bytes) -> int:
     return len(_ESCAPED_ID.findall(raw)) if b"\\u006" in raw else raw.count(b'"id"')
 
 
-def parse_decoded_response(value: Any, id: Id, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
+def parse_decoded_response(
+    value: Any, id: Id, *, bare: bool = False, alone: bool = False
+) -> tuple[Any, ResponseError | None]:
     """Read as :func:`parse_response` does, decoded JSON of any depth. Raise :class:`ValueError`."""
     if type(value) is dict and value.get("id") == id and "result" in value and value.get("error") is None:
         return value["result"], None  # the usual response
@@ -86,7 +88,7 @@ def parse_decoded_response(value: Any, id: Id, *, bare: bool = False) -> tuple[A
         return None, _fault_of(error)
     if "result" not in value:
         raise ValueError("neither a result nor an error")
-    if answered is None and "id" in value:
+    if answered is None and "id" in value and not alone:
         raise ValueError("a result with null for its id")
     return value["result"], None
 
@@ -115,7 +117,12 @@ _SPACES: Final = (b'": ', b", ")
 
 
 def parse_large_response(
-    raw: bytes, id: str | int, *, bare: bool = False, take: Callable[[int], None] = lambda _: None
+    raw: bytes,
+    id: str | int,
+    *,
+    bare: bool = False,
+    alone: bool = False,
+    take: Callable[[int], None] = lambda _: None,
 ) -> tuple[Any, ResponseError | None]:
     """Read as :func:`parse_response` does, but return a result that is an object or an array as
     :data:`~gateway.jsonrpc.Raw`. Which of two members of one name counts, is left to its reader where that takes no
@@ -124,7 +131,7 @@ def parse_large_response(
         return result, None
     take(value_cost(raw))
     spare = [[{"": number / 2}] for number in range(_KEPT)]
-    value, fault = parse_response(raw, id, bare=bare)
+    value, fault = parse_response(raw, id, bare=bare, alone=alone)
     if type(value) in (dict, list):
         result = Raw(jsonrpc.encode(value))
         spare.clear()  # or Python would keep parts of the value instead, and with each a MiB of its memory
