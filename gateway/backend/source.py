@@ -25,7 +25,7 @@ from gateway.backend.transport import Outgoing, Refusal, Reply, Transport
 from gateway.concurrency.threads import read_apart
 from gateway.concurrency.turns import Turns, run_in_thread, run_in_turns
 from gateway.http_client.response import ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
-from gateway.jsonrpc import Raw
+from gateway.jsonrpc import INDEX, Raw
 from gateway.jsonrpc.bounds import echoes_unquoted, memory_cost
 from gateway.jsonrpc.mending import json_fault, mend_in_steps
 from gateway.jsonrpc.response import ResponseError, parse_decoded_response
@@ -236,7 +236,7 @@ class BackendSource:
         except ValueError as error:
             return reply.summary(str(error)), reply.is_success or reply.blames_message
         if fault is None:
-            return SourceAnswer("a result", result, has_value=True), False
+            return SourceAnswer("a result", with_lists(result), has_value=True), False
         unauthorized = reply.refused is Refusal.CREDENTIAL or self._parts.refused_with(fault)
         denied = unauthorized or reply.refused is Refusal.CALLER
         # Zabbix and others say only "Invalid params." there. Of an unknown method the data may be its name.
@@ -251,7 +251,7 @@ class BackendSource:
         if not reply.is_success:
             return reply.summary()
         try:
-            return SourceAnswer("a document", await self._decode_body(reply), has_value=True)
+            return SourceAnswer("a document", with_lists(await self._decode_body(reply)), has_value=True)
         except ValueError as error:
             return _not_json(reply, self._secrets, str(error))
 
@@ -298,6 +298,20 @@ def _not_json(reply: Reply, secrets: Sequence[str], fault: str, id: str = "") ->
     start = start.replace(id, "@") if id else start
     first = repr(start[:_START].encode("utf-8", "surrogateescape"))[2:-1]
     return SourceAnswer(f"{reply.label}, broken JSON: {fault}; it begins with {first}")
+
+
+def with_lists(document: Any) -> Any:
+    """Return a listing whose list of entries, itself or a member of it, may be one with gaps: PHP writes a list from
+    which it took an element as an object, ``{"0": …, "2": …}``."""
+    if isinstance(document, dict):
+        document = {name: _as_list(member) for name, member in document.items()}
+    return _as_list(document)
+
+
+def _as_list(value: Any) -> Any:
+    """Return the values of an object whose names are all indexes, in their order; else the value."""
+    is_list = isinstance(value, dict) and bool(value) and all(map(INDEX.fullmatch, value))
+    return [value[name] for name in sorted(value, key=int)] if is_list else value
 
 
 def _has_entries(document: Any) -> bool:

@@ -284,7 +284,7 @@ def request_bytes(
 
 
 # JSON pointers (RFC 6901)
-_INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")
+INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")
 """An index of a list (§4). Nine digits are enough for any list that fits into memory."""
 
 
@@ -319,7 +319,7 @@ def resolve(document: Any, reference: str) -> Any:
     for part in parts_of(pointer):
         if isinstance(target, Mapping):
             target = target.get(part)
-        elif isinstance(target, list) and _INDEX.fullmatch(part) and int(part) < len(target):
+        elif isinstance(target, list) and INDEX.fullmatch(part) and int(part) < len(target):
             target = target[int(part)]
         else:
             return None

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import yaml
 
+from gateway.backend.source import with_lists
 from gateway.concurrency.threads import read_apart
 from gateway.concurrency.turns import run_in_thread
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
@@ -120,9 +121,10 @@ def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({}
     validator = jsonschema.Draft202012Validator(FILE_SCHEMA, registry=referencing.Registry())
     faults = sorted(validator.iter_errors(document), key=lambda fault: [str(part) for part in fault.absolute_path])
     if faults:
+        saved = with_lists(document)
         for recognizes, parse in _SAVED:
-            if recognizes(document):
-                return parse(inline_documents(document, others))
+            if recognizes(saved):
+                return parse(inline_documents(saved, others))
         if isinstance(document, dict) and document.keys() & {"openapi", "swagger"}:
             raise FaultyFile(FileFault((), "is an OpenAPI document, of REST: list methods as docs/listings.md shows"))
         raise FaultyFile(*islice(describe_faults(faults), _FAULTS_SHOWN))
