@@ -142,9 +142,10 @@ class Interview:
         # What failed before comes first: only then can a whole sample be without an answer.
         waiting = [question for question in questions if question not in self._answers]
         waiting.sort(key=lambda question: question not in self._failures)
-        await self._ask_some(source, waiting[:SAMPLE_SIZE])
-        if self._has_useful(questions):
-            return True
+        for start in range(0, SAMPLE_SIZE, AT_ONCE):
+            await self._ask_some(source, waiting[:SAMPLE_SIZE][start : start + AT_ONCE])
+            if self._has_useful(questions):
+                return True
         if sum(question in self._answers for question in questions) < enough:
             self._hold_back(questions)
         return False  # Tryton answers "signatures not supported" for each of its thousand methods

@@ -155,6 +155,13 @@ async def test_no_list_has_fewer_arguments_than_the_whole_one_however_often_ques
     assert len(shown.tools) == 30
 
 
+async def test_where_one_question_in_three_is_answered_something_is_shown_at_first() -> None:
+    service, calm = Service(), each_third(503, {})
+    service.trouble = lambda method, name: (503, {}) if name and calm(method, name) is None else None
+    first = await service.refreshed()
+    assert (len(first.tools) > 0, arguments(first)) == (True, {("count", "name")})
+
+
 async def test_the_last_whole_list_stays_while_a_refresh_is_partial() -> None:
     service = Service()
     before = await service.refreshed()
