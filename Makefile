@@ -55,6 +55,7 @@ reach: $(VENV)/.dev ## real services from their URL alone: what is understood, t
 	@bash tests/install.sh $(BIN)/python reach
 	$(BIN)/python -m lab.reach
 	$(BIN)/python -m lab.reach.guest
+	$(BIN)/python -m lab.reach.first_contact
 
 agents: $(VENV)/.dev ## sixty questions of six real services: what search finds, and what errors teach; writes docs/agents.md's tables
 	@bash tests/install.sh $(BIN)/python reach

@@ -60,12 +60,12 @@ def missed(rows: Sequence[Measured]) -> Iterator[str]:
             yield f"{row.service}: {row.right} of {row.made} calls right"
 
 
-def with_table(page: str, text: str) -> str:
+def with_table(page: str, text: str, first: str = BEGIN, last: str = END) -> str:
     """Return a page with the text in the marked place. Raise ValueError where the page has no such place."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = page.partition(first)
+    _, end, after = rest.partition(last)
     if not (begin and end):
-        raise ValueError(f"docs/reach.md has no {BEGIN} … {END}")
+        raise ValueError(f"docs/reach.md has no {first} … {last}")
     return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
