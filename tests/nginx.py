@@ -28,6 +28,7 @@ error_log {folder}/error.log notice;
 events {{ worker_connections 256; }}
 http {{
   access_log off;
+  {outside}
   client_body_temp_path {folder}/body;
   proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi;
@@ -52,12 +53,13 @@ http {{
 
 class Nginx:
     """An nginx before the gateways at ``upstream`` (ports of loopback), which take turns, also after a failure: by
-    default, nginx leaves out for ten seconds who failed once. ``directives`` are of its server. What it holds is gone
-    at the end."""
+    default, nginx leaves out for ten seconds who failed once. ``directives`` are of its server, and those that are
+    ``outside`` of all servers. What it holds is gone at the end."""
 
-    def __init__(self, upstream: Sequence[int], directives: str = "") -> None:
+    def __init__(self, upstream: Sequence[int], directives: str = "", outside: str = "") -> None:
         self._upstream = upstream
         self._directives = directives
+        self._outside = outside
         self._folder = tempfile.TemporaryDirectory(prefix="nginx-")
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -90,7 +92,14 @@ class Nginx:
         servers = " ".join(f"server 127.0.0.1:{port} max_fails=0;" for port in self._upstream)
         config = folder / "nginx.conf"
         config.write_text(
-            _CONFIG.format(folder=folder, user=_user(), servers=servers, port=self.port, directives=self._directives)
+            _CONFIG.format(
+                folder=folder,
+                user=_user(),
+                servers=servers,
+                port=self.port,
+                directives=self._directives,
+                outside=self._outside,
+            )
         )
         return config
 

@@ -5,6 +5,7 @@ should be.
 
 - A wrong password before a real nginx: what fail2ban's own filter finds in its log. No daemon of it runs.
 - Debian's ``JSON::RPC::Legacy``, which refuses all calls after one GET until its restart.
+- django-modern-rpc behind nginx' ``limit_req``: the listing takes two questions for each method.
 """
 
 from __future__ import annotations
@@ -15,10 +16,16 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from aiohttp import ClientSession
+
+from lab.reach.launch import django_modern_rpc
+from tests.front import Front
 from tests.nginx import Nginx
 from tests.program import Program, run, settings
 from tests.services.process import Service, ServiceMissing
@@ -27,6 +34,8 @@ SERVED: Final = 20.0
 """Seconds for which ``serve`` runs, in which it would list some ten times."""
 CREDENTIALS: Final = "backend.credentials={mode: basic, user: gateway, password: wrong}"
 APP: Final = Path(__file__).parent / "apps" / "legacy_daemon.pl"
+_METHODS: Final = 40
+_WITHIN: Final = 60.0
 _MATCHES: Final = re.compile(r"^Failregex: (\d+) total", re.MULTILINE)
 
 
@@ -79,8 +88,29 @@ async def harmed_by_get() -> tuple[str, int, int]:
         return "calls of JSON::RPC::Legacy that work after check", await asyncio.to_thread(calls, service.url), 2
 
 
+async def limited() -> tuple[str, int, int]:
+    """Return what was done, the tools that are listed a minute after the start, and how many there are."""
+    zone = "limit_req_zone $binary_remote_addr zone=all:1m rate=5r/s;"
+    with django_modern_rpc(more=_METHODS - 2) as service:
+        async with Nginx([service.port], "limit_req zone=all burst=5;", zone) as nginx, ClientSession() as session:
+            url = f"http://127.0.0.1:{nginx.port}/rpc"
+            async with Program("serve", *settings(url)) as program:
+                gateway = Front((await program.logged("gateway started"))["port"], session)
+                began, listed = time.monotonic(), 0
+                while listed < _METHODS and time.monotonic() - began < _WITHIN:
+                    await asyncio.sleep(1.0)
+                    listed = await _count(gateway)
+    return f"tools of django-modern-rpc behind limit_req after {_WITHIN:g} s", listed, _METHODS
+
+
+async def _count(gateway: Front) -> int:
+    with suppress(AssertionError):  # nothing is listed yet
+        return len(await gateway.tools("rest"))
+    return 0
+
+
 async def main() -> int:
-    rows = [*await wrong_password(), await harmed_by_get()]
+    rows = [*await wrong_password(), await harmed_by_get(), await limited()]
     for what, seen, wanted in rows:
         print(f"{what}: {seen} of {wanted}")
     return 0 if all(seen == wanted for _, seen, wanted in rows) else 1

@@ -54,9 +54,9 @@ dev_mode: True
 """
 
 
-def django_modern_rpc() -> Service:
-    """PyPI django-modern-rpc: ``system.listMethods`` with signatures and help."""
-    return _app("django_app", "/rpc", "--package", "modernrpc")
+def django_modern_rpc(more: int = 0) -> Service:
+    """PyPI django-modern-rpc: ``system.listMethods`` with signatures and help; ``more`` methods than two."""
+    return _app("django_app", "/rpc", "--package", "modernrpc", "--more", str(more))
 
 
 def rpc4django() -> Service:

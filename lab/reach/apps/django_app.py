@@ -18,6 +18,7 @@ from django.urls import path
 parser = argparse.ArgumentParser()
 parser.add_argument("--port", type=int, required=True)
 parser.add_argument("--package", choices=("modernrpc", "rpc4django"), default="modernrpc")
+parser.add_argument("--more", type=int, default=0, help="further methods of modernrpc")
 options = parser.parse_args()
 
 settings.configure(
@@ -54,6 +55,8 @@ def modernrpc_view() -> Any:
         """
         return 9 * len(floors)
 
+    for number in range(options.more):
+        server.register_procedure(book, name=f"rooms.book{number}")
     return server.view
 
 
