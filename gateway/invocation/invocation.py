@@ -139,7 +139,8 @@ class Invocation:
         """Find a tool in the caller's view and decide whether this call may start, before any byte of the answer.
         A tool that ``call_tool`` names gets the same decisions as if it were called directly. The call counts against
         the caller's limits. Where nothing is left of them, the arguments are not read and the call has a fault.
-        Unless they count ``as_sent``, arguments that the tool refuses may be repaired (:mod:`gateway.schema.repair`).
+        Unless they count ``as_sent``, arguments that the tool refuses may be repaired (:mod:`gateway.schema.repair`),
+        and whole numbers become integers (:mod:`gateway.schema.whole_numbers`).
 
         Raise as :meth:`find_tool` and ``arguments`` do; :class:`~gateway.errors.RateLimited` where it would list the
         caller's tools too often; :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope`
@@ -172,13 +173,9 @@ class Invocation:
             record.tool = target.name
         left_out: tuple[str, ...] = ()
         # Before anything is bound to the arguments: a consent, a request's state, a line of the audit.
-        validators, take = self.validators, record.memory.take
-        is_valid = validators.compile_tool(target.digest, target.checked_schema).is_valid(call_arguments)
-        repaired = None if is_valid or as_sent else repair_arguments(target, call_arguments, validators, take)
-        if repaired is not None:
-            left_out = tuple(name for name in call_arguments if name not in repaired[0])
-            call_arguments, is_valid = in_place(call_arguments, repaired[0]), True
-            record.coerced += repaired[1]
+        is_valid = self.validators.compile_tool(target.digest, target.checked_schema).is_valid(call_arguments)
+        if not as_sent:
+            call_arguments, is_valid, left_out = await self._repaired(target, call_arguments, is_valid=is_valid)
         if state is not None and not await self.input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self.budget.spend(caller, target)
         elif quota is not None and target is not tool:
@@ -189,6 +186,23 @@ class Invocation:
         record.ran = fault is None
         headers = _NO_HEADERS if quota is None else quota.headers
         return Call(caller, target, call_arguments, extras, fault, headers, self._execute, is_valid, left_out)
+
+    async def _repaired(
+        self, tool: Tool, arguments: Mapping[str, Any], *, is_valid: bool
+    ) -> tuple[Mapping[str, Any], bool, tuple[str, ...]]:
+        """Return the arguments as they are sent, whether they are valid, and which are left out."""
+        left_out: tuple[str, ...] = ()
+        record = RECORD.get()
+        if not is_valid:
+            repaired = repair_arguments(tool, arguments, self.validators, record.memory.take)
+            if repaired is None:
+                return arguments, False, left_out
+            left_out = tuple(name for name in arguments if name not in repaired[0])
+            arguments = in_place(arguments, repaired[0])
+            record.coerced += repaired[1]
+        if (integers := self.validators.compile_tool(tool.digest, tool.checked_schema).integers) is not None:
+            await integers.write_whole(arguments)
+        return arguments, True, left_out
 
     async def preview(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the faults of a call's arguments, or the method and params that it would send, before credentials. It

@@ -18,11 +18,10 @@ from gateway.errors import GatewayError
 from gateway.jsonrpc.bounds import value_cost
 from gateway.model import Tool
 from gateway.schema.validation import MAX_FAULT, ValidatorCache, expected
+from gateway.schema.whole_numbers import MOST_EXACT
 from gateway.text import excerpt
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
-_MOST_EXACT: Final = 2**53
-"""Integers up to here are the same in every client and service; beyond, some read the nearest fraction."""
 _ROUNDS: Final = 5
 """How often nulls are left out: the engine names only so many at once."""
 _OF_OBJECTS: Final = ("properties", "patternProperties", "additionalProperties")
@@ -142,7 +141,7 @@ def _takes_no_text(error: Any) -> bool:
 def _spelled(text: str, take: Callable[[int], bool]) -> Any:
     """Return the integer, truth value, object or list that a text spells, the text itself where it spells none."""
     if _INTEGER.fullmatch(text) and text != "-0":
-        return int(text) if abs(int(text)) <= _MOST_EXACT else text
+        return int(text) if abs(int(text)) <= MOST_EXACT else text
     if text in ("true", "false"):
         return text == "true"
     raw = text.encode()

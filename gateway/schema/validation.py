@@ -21,6 +21,7 @@ from gateway.schema import patterns
 from gateway.schema.bundling import DIALECT, UnsoundSchema
 from gateway.schema.cost import LARGEST_SMALL, MAX_WORK, Cost, Size, TooCostly, is_small, measure_cost, size_of
 from gateway.schema.patterns import SIZES
+from gateway.schema.whole_numbers import IntegerPlaces
 from gateway.text import did_you_mean, excerpt
 
 MAX_FAULT: Final = 400
@@ -52,13 +53,14 @@ TOO_LARGE: Final = "the value is too large to be checked against this schema"
 
 class Validator:
     """Hold a compiled schema. Where the texts of a value are too long for the regular expressions, or its numbers too
-    costly to compare, both are left unchecked."""
+    costly to compare, both are left unchecked. ``integers`` knows where it may take integers alone, None: nowhere."""
 
-    __slots__ = ("_cost", "_engine", "_most", "_relaxed", "_schema", "_takes_small", "_weight", "is_valid")
+    __slots__ = ("_cost", "_engine", "_most", "_relaxed", "_schema", "_takes_small", "_weight", "integers", "is_valid")
 
     is_valid: Callable[[Any], bool]
 
-    def __init__(self, engine: Any, cost: Cost, schema: Mapping[str, Any], weight: int) -> None:
+    def __init__(self, engine: Any, cost: Cost, schema: Mapping[str, Any], weight: int, *, integers: bool) -> None:
+        self.integers = IntegerPlaces(schema) if integers else None
         self._engine = engine
         self._cost = cost
         self._schema = schema
@@ -143,7 +145,7 @@ class ValidatorCache:
         key = jsonrpc.encode_canonical(schema)
         known = self._compiled.get(key)
         if known is None:
-            known = self._compiled[key] = self._compile(schema, b'"pattern' in key)
+            known = self._compiled[key] = self._compile(schema, key)
         return known
 
     def compile_alone(self, schema: Mapping[str, Any]) -> Validator:
@@ -159,13 +161,13 @@ class ValidatorCache:
             known = self._by_digest[digest] = self.compile(schema)
             return known
 
-    def _compile(self, schema: Mapping[str, Any], has_patterns: bool) -> Validator:
+    def _compile(self, schema: Mapping[str, Any], key: bytes) -> Validator:
         try:
             cost = measure_cost(schema)
         except TooCostly as error:
             raise UnsoundSchema(str(error), _costly_part(schema)) from None
         checked, weight = schema, 0
-        if has_patterns:
+        if b'"pattern' in key:
             admitted, weight = patterns.admit_patterns(schema, _weigh)
             checked = patterns.remove_patterns(schema, lambda pattern: pattern not in admitted)
         try:
@@ -174,7 +176,7 @@ class ValidatorCache:
             reason = excerpt(getattr(error, "message", str(error)), MAX_FAULT)
             pointer = pointer_of(getattr(error, "instance_path", ()))
             raise UnsoundSchema(f"not a JSON Schema: {reason}", pointer) from None
-        return Validator(engine, cost, schema, weight)
+        return Validator(engine, cost, schema, weight, integers=b'"integer"' in key)
 
 
 def _costly_part(schema: Mapping[str, Any]) -> str:

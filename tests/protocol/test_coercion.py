@@ -16,22 +16,28 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, front
 from tests.protocol.conftest import Connect
+from tests.protocol.grouped import grouped
+from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.talk import CAPABILITIES, JSON, Answer, Client, modern_headers, modern_request
 
 pytestmark = pytest.mark.usefixtures("both_servers")
 
 
 LIMIT: Final = {"type": "integer", "x-mcp-header": "Limit"}
+NEAR: Final = {"type": "object", "properties": {"ids": {"type": "array", "items": {"type": "integer"}}}}
+BUY: Final = Rpc("buy", {"n": {"type": "integer"}, "price": {"type": "number"}, "near": NEAR})
 FIND: Final = Rpc("find", {"limit": LIMIT, "where": {"type": "object"}, "text": {"type": "string"}})
 READS: Final = "catalog.tools.find.annotations={readOnlyHint: true}"
 ALLOWED: Final = "catalog.tools.find.coerce=true"
 TEXTS: Final = {"limit": "5", "where": '{"year": "1999"}', "text": "7"}
+WHOLE: Final = {"n": 5.0, "price": 5.0, "near": {"ids": [1.0, 2.0]}}
+WRITTEN: Final = '{"n": 5, "price": 5.0, "near": {"ids": [1, 2]}}'
 MEANT: Final = {"limit": 5, "where": {"year": "1999"}, "text": "7"}
 
 
 @pytest.fixture
 def methods() -> Sequence[Rpc]:
-    return [FIND]
+    return [FIND, BUY]
 
 
 @each("setting", [READS, ALLOWED])
@@ -102,9 +108,10 @@ async def test_a_person_agrees_to_the_values_and_the_state_is_bound_to_them(
         again = await send(client, other, "6", requestState=asked["requestState"], **accepted)
         assert again.fault == (200, -32602)
     backend.requests.clear()
-    found = await send(client, MEANT, "5", requestState=asked["requestState"], **accepted)
+    with_point = MEANT | {"limit": 5.0}  # JSON Schema's 5
+    found = await send(client, with_point, "5", requestState=asked["requestState"], **accepted)
     assert found.result["isError"] is False
-    assert [sent.params for sent in backend.requests] == [MEANT]
+    assert [json.dumps(sent.params) for sent in backend.requests] == [json.dumps(MEANT)]
 
 
 async def test_the_log_and_the_audit_say_how_many_texts_became_values(backend: ScriptedBackend, tmp_path: Path) -> None:
@@ -113,10 +120,35 @@ async def test_the_log_and_the_audit_say_how_many_texts_became_values(backend: S
     audit = (f"telemetry.audit.to={file}", "telemetry.audit.arguments=all", "telemetry.audit.required=true")
     with capture_logs() as logs:
         async with front(backend.url, ALLOWED, *audit) as gateway:
+            await gateway.call("rest", "buy", WHOLE)
             await gateway.call("rest", "find", TEXTS)
             await gateway.call("rest", "find", MEANT)
             await gateway.call("rest", "find", {"limit": "five"})
     lines = [line for line in map(json.loads, file.read_text().splitlines()) if line["event"] in ("ended", "call")]
-    assert [line.get("coerced") for line in lines] == [2, None, None]
-    assert lines[0]["arguments"] == MEANT
-    assert [line.get("coerced") for line in logs if line["event"] == "request"] == [2, None, None]
+    assert [line.get("coerced") for line in lines] == [None, 2, None, None]
+    assert json.dumps(lines[0]["arguments"]) == WRITTEN  # the same numbers, so nothing was coerced
+    assert lines[1]["arguments"] == MEANT
+    assert [line.get("coerced") for line in logs if line["event"] == "request"] == [None, 2, None, None]
+
+
+WHOLE: Final = {"n": 5.0, "price": 5.0, "near": {"ids": [1.0, 2.0]}}
+WRITTEN: Final = '{"n": 5, "price": 5.0, "near": {"ids": [1, 2]}}'
+
+
+@each("surface", [*SURFACES, "search", "group", "page", "tool", "jsonrpc"])
+async def test_a_whole_number_is_sent_as_an_integer_where_the_schema_takes_no_number(surface: str) -> None:
+    if surface in ("group", "search", "page"):  # which end at the same door
+        at, by, name = ("all" if surface == "group" else "crm"), "rest", "crm.buy" if surface == "group" else "buy"
+    else:
+        at, by, name = "crm", surface, "buy"
+    async with grouped("services.crm.catalog.search=true", services={"crm": [BUY]}) as it:
+        client, service = it.client(at=at), it.backends["crm"]
+        if surface == "page":
+            shown = await client.post("/page/buy", {"arguments": WHOLE})
+            assert json.dumps(json.loads(shown.body)["params"]) == WRITTEN
+        elif surface == "search":
+            await client.call(by, "call_tool", {"name": "buy", "arguments": WHOLE})
+        else:
+            await client.call({"modern": MODERN, "legacy": LEGACY[0]}.get(by, by), name, WHOLE)
+        sent = [json.dumps(one.params) for one in service.requests if one.method == "buy"]
+        assert sent == ([] if surface == "page" else [json.dumps(WHOLE) if by in ("tool", "jsonrpc") else WRITTEN])

@@ -133,6 +133,8 @@ async def test_an_error_reads_as_its_message_without_the_services_inside(gateway
     assert called.status == (500 if surface == "rest" else 200)
     for inside in ("-32000", "ServerError", "ValueError", "Traceback"):
         assert inside not in called.everything
+    with_point = await gateway.call(surface, "App.fails", {"n": 1.0})  # of 1.0 it says "n" must be int; got float
+    assert with_point.message == "Server error: no n"
     called = await gateway.call(surface, "App.car", {"car": {"name": "Beetle"}})
     assert called.message == "Invalid params: [class] missing 1 required positional argument: 'color'"
 
