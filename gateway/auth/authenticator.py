@@ -140,7 +140,7 @@ class Authenticator:
             self._log_refusal("token refused", str(error), address)
             raise self._unauthorized(error) from None
         except Undecidable as error:
-            if (more := self._undecidable_sampler.admit()) is not None:
+            if (more := self._undecidable_sampler.admit(str(error))) is not None:
                 log.warning("token cannot be verified", reason=str(error), **more)
             raise AuthUnavailable(_UNDECIDED, retry_after=error.retry_after) from None
         except Exception:
@@ -190,7 +190,7 @@ class Authenticator:
             raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scheme="DPoP") from None
 
     def _log_refusal(self, event: str, reason: str, address: str) -> None:
-        if (more := self._refusal_sampler.admit()) is not None:
+        if (more := self._refusal_sampler.admit(f"{event}: {reason}")) is not None:
             log.info(event, reason=reason, address=address, **more)
 
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:

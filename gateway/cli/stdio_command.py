@@ -45,6 +45,7 @@ _ON_A_TERMINAL: Final = (
 _GRACE: Final = 2.0
 """Seconds for the calls that run when the input ends. Their client has gone, or waits for this process to end."""
 _LAST_WORDS: Final = 0.5  # seconds to write that the subscriptions end
+_LAST_SPANS: Final = 1.0  # seconds to send the spans that wait: clients kill a server that does not end
 
 _CHUNK: Final = 65536
 
@@ -81,7 +82,7 @@ def stdio(settings: Settings, service: ResourceSettings, token_file: Path | None
         options.fail(options.UNUSABLE, f"Standard input and output must be open: {error.strerror}")
     finally:
         audit.stop()
-        tracing.stop()
+        tracing.stop(_LAST_SPANS)
 
 
 def _token_from(file: Path | None) -> Token:

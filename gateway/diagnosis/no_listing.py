@@ -58,15 +58,20 @@ async def diagnose(trouble: Trouble, elsewhere: Elsewhere) -> Diagnosis:
     return trouble.clean(_not_json_rpc(trouble))
 
 
-def known_diagnosis(trouble: Trouble | None) -> dict[str, str]:
-    """Return ``cause`` and ``next`` that :func:`diagnose` finds without a request, for the log and ``/status``."""
+def known_diagnosis(trouble: Trouble | None) -> tuple[dict[str, str], str]:
+    """Return ``cause`` and ``next`` that :func:`diagnose` finds without a request, for the log and ``/status``, and the
+    rules that found them."""
     if trouble is None:
-        return {}
+        return {}, ""
     asks = (mcp_server, _redirected)  # nearly all
-    found = [one for rule in (*_RULES, _not_json_rpc) if rule not in asks and (one := rule(trouble)) is not None]
-    known = trouble.clean(next(one for one in found if isinstance(one, Diagnosis)))
+    rules = [rule for rule in (*_RULES, _not_json_rpc) if rule not in asks]
+    found = [(rule, one) for rule in rules if (one := rule(trouble)) is not None]
+    rule, known = next((rule, one) for rule, one in found if isinstance(one, Diagnosis))
+    first, is_certain = found[0][0], isinstance(found[0][1], Diagnosis)
+    names = f"{first.__name__} {known.rule or rule.__name__}"
+    known = trouble.clean(known)
     more = "Run `check`, which finds out more."
-    return {"cause": known.cause, "next": known.next if isinstance(found[0], Diagnosis) else more}
+    return {"cause": known.cause, "next": known.next if is_certain else more}, names
 
 
 def _no_credential(trouble: Trouble) -> Diagnosis | None:
@@ -103,6 +108,10 @@ def _redirect(trouble: Trouble) -> Diagnosis | None:
         return Diagnosis(f"It redirects to itself (HTTP {http.status}).", step)
     cause = f"It redirects elsewhere (HTTP {http.status}). The target is {shown(target)}."
     return Diagnosis(cause, f"{set_knob(trouble.knob, target)}, if the service is there.")
+
+
+def _said(trouble: Trouble) -> Diagnosis | None:
+    return of_answer(trouble, trouble.http)
 
 
 def _denied(trouble: Trouble) -> Diagnosis | None:
@@ -271,7 +280,7 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 _RULES: Final[Sequence[Rule]] = (
     _no_credential, _faulty_file, _too_large, other_scheme, not_http, unreachable, _redirected, _redirect, stateful,
-    mcp_server, lambda trouble: of_answer(trouble, trouble.http), _denied, _slow, _other_dialect, _drupal,
+    mcp_server, _said, _denied, _slow, _other_dialect, _drupal,
     _error_about_access, web_api, _other_address, websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
 

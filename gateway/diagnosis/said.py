@@ -105,7 +105,7 @@ def of_page(trouble: Trouble, http: HttpFacts) -> Diagnosis | None:
             when = f"in {after} s" if re.fullmatch(r"[0-9]{1,6}", after) else "later"
             fields = {"said": quoted(text, told), "status": http.status, "when": when}
             fields |= places(trouble)
-            return Diagnosis(cause.format(**fields), step.format(**fields))
+            return Diagnosis(cause.format(**fields), step.format(**fields), rule=cause)
     return None
 
 

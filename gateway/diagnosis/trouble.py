@@ -46,11 +46,13 @@ _ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Hold a cause, and what to do next: a sentence each. ``in_file``: the cause is a file of the operator's."""
+    """Hold a cause, and what to do next: a sentence each. ``in_file``: the cause is a file of the operator's. ``rule``
+    names what found it, where that is not the rule's function alone."""
 
     cause: str
     next: str
     in_file: bool = False
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,9 @@ class Discovery:
         """Why there is no new listing, and which tools an operator would miss in the last one."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
-    def explain_with(self, explain: Callable[[Exception], Mapping[str, str]], *, tell_callers: bool = False) -> None:
+    def explain_with(
+        self, explain: Callable[[Exception], tuple[Mapping[str, str], str]], *, tell_callers: bool = False
+    ) -> None:
         """Let ``explain`` say why a listing failed, in the log, and with ``tell_callers`` in their errors, too."""
         self._refresher.explain, self._refresher.tells_callers = explain, tell_callers
 

@@ -61,7 +61,7 @@ class Refresher:
     listings: Listings = field(default_factory=Listings)
     problem: Problem = field(default_factory=lambda: Problem("the first listing has not come yet", time_after()))
     ended: Counter[str] = field(default_factory=Counter)
-    explain: Callable[[Exception], Mapping[str, str]] = lambda _: {}
+    explain: Callable[[Exception], tuple[Mapping[str, str], str]] = lambda _: ({}, "")
     tells_callers: bool = False
 
     def start(self, entry: ViewState, caller: Caller) -> asyncio.Task[None]:
@@ -124,21 +124,20 @@ class Refresher:
     def _record_failure(self, entry: ViewState, error: Exception, steps: list[str], began: float) -> None:
         """Record a refresh that failed, and when the next may start. The catalog stays. The same failure is logged
         once, and then rarely."""
-        known, now = self.explain(error), self._clock()
+        (known, rules), now = self.explain(error), self._clock()
         if self.tells_callers:
             entry.unavailable = f"{known.get('cause', steps[0])} {known.get('next', 'Run `check`.')}"
         entry.failure = error.with_traceback(None)  # its frames hold the credential
         entry.failure_reason = "; ".join(steps)
         # Of one failure the steps may differ each time, and what the cause quotes.
-        kind = " ".join((known.get("next", entry.failure_reason), *_STATUS.findall(known.get("cause", ""))))
-        is_new, entry.last_kind = kind != entry.last_kind or not entry.failures, kind
+        kind = " ".join((rules, known.get("next", entry.failure_reason), *_STATUS.findall(known.get("cause", ""))))
+        is_news = _count_failure(entry, kind)
         entry.refusal = None
-        entry.failures += 1
         away = isinstance(error, NoListing) and error.away
         entry.retry_at = max(now, began + _AWAY) if away else now + retry_delay(entry.failures)
         if isinstance(error, NoListing) and error.retry_after:
             entry.retry_at = now + self._allowed_after(error.retry_after)
-        if is_new or entry.failures % _LOGGED_AGAIN == 0:
+        if is_news:
             served = "nothing" if entry.catalog is None else "the last good listing"
             said = {"steps": steps, "next": "run check", **known}
             log.warning("listing failed", serving=served, attempts=entry.failures, **said)
@@ -166,11 +165,11 @@ class Refresher:
         is_old = now - entry.refreshed_at > self._settings.max_stale
         if not listing.partial or entry.catalog is None or entry.is_partial or is_old:
             return True
-        is_new, entry.failures = not entry.failures, entry.failures + 1
+        is_news = _count_failure(entry, "partial")
         entry.retry_at, entry.failure = now + self._rest_after(listing), None
         entry.fresh_until = min(entry.fresh_until, entry.retry_at)
         entry.failure_reason = f"{listing.partial}; until then the last whole list is served"
-        if is_new or entry.failures % _LOGGED_AGAIN == 0:
+        if is_news:
             log_partial(listing, "the last good listing", entry.failures)
         return False
 
@@ -219,6 +218,13 @@ class Refresher:
         fields = {"dialect": catalog.dialect, "tools": len(catalog.tools), "changed": changed, "ms": round(ms, 1)}
         log.info("listing refreshed", quarantined=len(catalog.quarantined), **fields)
         log_catalog_change(before, catalog)
+
+
+def _count_failure(entry: ViewState, kind: str) -> bool:
+    """Count one more failure in a row, and return whether to log it: the first of its kind, and then a few."""
+    is_new, entry.last_kind = kind != entry.last_kind or not entry.failures, kind
+    entry.failures += 1
+    return is_new or entry.failures % _LOGGED_AGAIN == 0
 
 
 def log_partial(listing: Listing, serving: str, attempts: int) -> None:

@@ -191,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse(self, fault: MalformedHttp, unfinished: HttpRequest | None) -> None:
         """Read no more: the next request may begin anywhere. The fault is in the body of ``unfinished``, if given."""
-        self._serving.log_malformed()
+        self._serving.log_malformed(fault.message)
         self._drop_ahead()
         if unfinished is not None and unfinished.is_begun:
             unfinished.fail()  # its response says what is wrong, if it needs the body

@@ -138,7 +138,7 @@ class Serving:
     async def respond(self, request: HttpRequest) -> Response | StreamedResponse:
         """Return the handler's response, or a refusal: of faulty framing (400), or an unknown expectation (417)."""
         if request.fault is not None:
-            self.log_malformed()
+            self.log_malformed(request.fault.message)
             request.keep_alive = False
             return self.handler.refusal(request, request.fault)
         expected = "" if request.version == HTTP10 else request.headers.get("Expect", "")
@@ -155,7 +155,7 @@ class Serving:
         request.keep_alive = False
         return self.handler.refusal(request, InternalError())
 
-    def log_malformed(self, **why: str) -> None:
+    def log_malformed(self, reason: str) -> None:
         """Log that malformed HTTP or TLS is refused. Lines are sampled: a flood of garbage must not fill the disk."""
-        if (more := self._malformed.admit()) is not None:
-            log.warning("malformed HTTP refused", **why, **more)
+        if (more := self._malformed.admit(reason)) is not None:
+            log.warning("malformed HTTP refused", reason=reason, **more)

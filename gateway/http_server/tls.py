@@ -173,6 +173,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._flush()  # why, as an alert
         if error.reason == "HTTP_REQUEST":
             self._socket.write(self._serving.handler.raw_refusal(MalformedHttp(_NOT_TLS)))
-        self._serving.log_malformed(reason=(error.reason or "none given").replace("_", " ").lower())
+        self._serving.log_malformed((error.reason or "none given").replace("_", " ").lower())
         self._is_closed = True
         self._socket.close()

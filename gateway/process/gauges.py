@@ -15,7 +15,7 @@ from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.held_bytes import HeldBytes
 from gateway.settings import Settings
 from gateway.store import ServerStore
-from gateway.telemetry import audit
+from gateway.telemetry import audit, tracing
 from gateway.telemetry.cells import Key
 from gateway.telemetry.logs import lines_lost
 
@@ -60,6 +60,7 @@ def process_gauges(
         "event_loop_lag_seconds": lag.seconds,
         "log_lines_lost_total": lines_lost(),
         "audit_lines_lost_total": auditor.lost if (auditor := audit.active) else 0,
+        "spans_lost_total": traces.lost if (traces := tracing.active) else 0,
         "config_last_reload_successful": reloads.is_good,
         "config_last_reload_timestamp_seconds": reloads.at,
         "config_files_missing": reloads.missing,

@@ -7,6 +7,7 @@ An old service is closed once its last call has ended.
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
@@ -193,6 +194,7 @@ class Server:
             port.drain()
         if self.port:  # else it has served no client yet
             await asyncio.sleep(self.settings.server.drain_delay)
+        ends = time.monotonic() + self.settings.server.shutdown_timeout
         self.lag.stop()
         await self.background.stop()
         for one in self.resources.values():
@@ -211,7 +213,7 @@ class Server:
         if self.settings.telemetry.audit.to:
             audit.stop()
         if self.settings.telemetry.traces != "off":
-            await asyncio.to_thread(tracing.stop)
+            await asyncio.to_thread(tracing.stop, ends - time.monotonic())
 
     async def _open_store(self) -> None:
         """Open the audit, the traces and the store that the settings name. Raises :class:`ConfigError`."""

@@ -70,7 +70,7 @@ def resource_status(one: Resource) -> dict[str, Any]:
     if of_service is not None:
         listing, lack = of_service.discovery.problem, of_service.discovery.lack
         breaker = of_service.learned.gate.breaker
-        known = of_service.explain(listing.error)
+        known, _ = of_service.explain(listing.error)
         failed = [problem | ({"diagnosis": known} if known else {}) for problem in describe_problems([listing])]
         problems = [
             *with_runbook("McpGatewayServiceNotListed", failed),

@@ -190,8 +190,9 @@ class Service(Resource):
         discovery.explain_with(self.explain)
         return discovery
 
-    def explain(self, failure: Exception | None) -> dict[str, str]:
-        """Return ``cause`` and ``next`` of a failed listing, as far as they are known without a further request."""
+    def explain(self, failure: Exception | None) -> tuple[dict[str, str], str]:
+        """Return ``cause`` and ``next`` of a failed listing, as far as they are known without a further request, and
+        what names their kind."""
         has_token = self.settings.auth.anonymous == "none"  # where callers' own tokens fetch listings
         return known_diagnosis(Trouble.of(self.settings, failure, self.secrets, has_token=has_token))
 

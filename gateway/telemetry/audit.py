@@ -104,8 +104,8 @@ class Audit:
                 await asyncio.wrap_future(written)
         except (OSError, TimeoutError) as error:
             record.call_id = ""
-            if (more := self._refusals.admit()) is not None:
-                reason = _TOO_LONG if isinstance(error, TimeoutError) else _reason(error)
+            reason = _TOO_LONG if isinstance(error, TimeoutError) else _reason(error)
+            if (more := self._refusals.admit(reason)) is not None:
                 log.error(
                     "a call is refused, because the audit cannot be written", reason=reason, file=self._to, **more
                 )
@@ -135,8 +135,8 @@ class Audit:
         try:
             descriptor = _open(self._to)
         except OSError as error:
-            if (more := self._failures.admit()) is not None:
-                reason = _reason(error)
+            reason = _reason(error)
+            if (more := self._failures.admit(f"opened anew: {reason}")) is not None:
                 log.error(
                     "the audit cannot be opened anew, and goes on in the old file", reason=reason, file=self._to, **more
                 )
@@ -167,8 +167,9 @@ class Audit:
             log.error("lines of the audit were lost, they could not be written", lines=lines, **more)
 
     def _note_failure(self, error: OSError) -> None:
-        if (more := self._failures.admit()) is not None:
-            log.error("the audit cannot be written", reason=_reason(error), file=self._to, **more)
+        reason = _reason(error)
+        if (more := self._failures.admit(reason)) is not None:
+            log.error("the audit cannot be written", reason=reason, file=self._to, **more)
 
     def _replace_deleted(self) -> None:
         """Open the file anew where somebody deleted it: what is written to it is gone. Raise :class:`OSError` where

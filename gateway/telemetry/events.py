@@ -82,6 +82,7 @@ FIELDS: Final = {
     "sent_again_after": "the time until it is sent again",
     "serving": "what is served meanwhile",
     "silent_for": "seconds since its last report",
+    "spans": "how many spans",
     "starts_in": "seconds until it is started again",
     "status": "the status of HTTP",
     "steps": "what was tried, and what came of it",
@@ -130,6 +131,8 @@ EVENTS: Final = (
     Event("the audit cannot be written", "error", "file reason more_since_last", "Make room. It is tried again."),
     Event("lines of the audit were lost, they could not be written", "error", "lines more_since_last", "As for the "
           "log."),
+    Event("spans were lost, the collector did not take them", "warning", "spans", "Of all that the process "
+          "made, told at its end. Look into the log of the collector."),
     Event("the file of the audit was deleted, and is opened anew", "error", "file more_since_last", "Rotate it as "
           "[audit.md](audit.md#rotation) says. What it had is gone."),
     Event("the audit cannot be opened anew, and goes on in the old file", "error", "file reason more_since_last",
@@ -154,7 +157,7 @@ EVENTS: Final = (
           "`server.trusted_proxies` passes on what a client wrote. Told once."),
     Event("connection cut", "info", "reason bytes seconds", "A client did not read its response in time."),
     Event("malformed HTTP refused", "warning", "reason more_since_last", "Somebody sends what is not HTTP/1.1, or with "
-          "`server.tls` not TLS: then `reason` is OpenSSL's."),
+          "`server.tls` not TLS: then `reason` is OpenSSL's. Each reason has a line."),
     Event("connections that send ahead are ended", "warning", "ended most remedy more_since_last", "Clients send much "
           "before they are answered."),
     Event("… are refused", "warning", "knob most remedy address more_since_last", "Connections, calls, large bodies "

@@ -90,6 +90,7 @@ FAMILIES: Final = (
            "Longest delay of a timer in the last 15 seconds: the event loop was held for so long.", "max"),
     Family("mcp_gateway_log_lines_lost_total", "counter", (), "Lines of the log that could not be written."),
     Family("mcp_gateway_audit_lines_lost_total", "counter", (), "Lines of the audit that could not be written."),
+    Family("mcp_gateway_spans_lost_total", "counter", (), "Spans of traces that could not be sent to the collector."),
     Family("mcp_gateway_config_reloads_total", "counter", ("result",), "Reloads of the configuration: ok, refused."),
     Family("mcp_gateway_config_last_reload_successful", "gauge", (), "0 if the last reload was refused; else 1.",
            "min"),

@@ -201,7 +201,8 @@ class _LibraryHandler(logging.Handler):
         self._of_asyncio = Sampler(1, 10.0)
 
     def emit(self, record: logging.LogRecord) -> None:
-        more = self._of_asyncio.admit() if record.name == "asyncio" else {}
+        kind = repr(record.exc_info[0]) if record.exc_info else record.msg
+        more = self._of_asyncio.admit(str(kind)) if record.name == "asyncio" else {}
         if more is None:
             return
         log = structlog.get_logger()

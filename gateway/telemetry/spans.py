@@ -7,14 +7,16 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from random import getrandbits
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import structlog
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
@@ -24,10 +26,28 @@ from gateway.telemetry.audit import EXCERPT, excerpt
 from gateway.telemetry.record import CALL, OK, RECORD, Record
 from gateway.telemetry.trace_context import PARENT, Span, Trace, is_sampled
 
-FLUSH: Final = 5.0
-"""Seconds for the spans that wait when the process ends."""
+_QUEUE: Final = "OTEL_BSP_MAX_QUEUE_SIZE"
+_QUEUED: Final = "2048"
 _NAME: Final = "jsonrpc-mcp-gateway"
 _PROTOCOL: Final = "http/protobuf"
+
+
+log = structlog.get_logger()
+
+
+class _Exporter(OTLPSpanExporter):
+    """Send spans, and count those that were taken from the queue, and what became of them."""
+
+    taken = sent = failed = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.taken += len(spans)
+        result = super().export(spans)
+        if result is SpanExportResult.SUCCESS:
+            self.sent += len(spans)
+        else:
+            self.failed += len(spans)
+        return result
 
 
 class Tracing:
@@ -45,7 +65,17 @@ class Tracing:
         self._scope = InstrumentationScope(_NAME, __version__)
         own = {"service.name": _NAME, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
         self._resource = Resource.create(own).merge(OTELResourceDetector().detect())
-        self._processor = BatchSpanProcessor(OTLPSpanExporter())
+        if not (queued := os.environ.get(_QUEUE) or _QUEUED).isdecimal():
+            raise ValueError(f"{_QUEUE} must be a number of spans, not {queued}")
+        self._most = int(queued)
+        self._exporter = _Exporter()
+        self._processor = BatchSpanProcessor(self._exporter, self._most)
+        self._made = self._dropped = 0
+
+    @property
+    def lost(self) -> int:
+        """Return how many spans the full queue dropped, or the collector did not take."""
+        return self._dropped + self._exporter.failed
 
     def decide(self, record: Record, chance: int | None = None) -> None:
         """Decide about a request, once, by 64 random bits. If it is sampled, its trace becomes that of its own span."""
@@ -94,11 +124,13 @@ class Tracing:
                 work.trace = record.trace
                 self.end(work)
 
-    def close(self) -> None:
-        """Send what waits, for at most :data:`FLUSH` seconds."""
+    def close(self, seconds: float) -> None:
+        """Send what waits, for at most so long. What is left then is lost."""
         ending = threading.Thread(target=self._processor.shutdown, daemon=True)
         ending.start()
-        ending.join(FLUSH)
+        ending.join(seconds)
+        if lost := self._made - self._exporter.sent:
+            log.warning("spans were lost, the collector did not take them", spans=lost)
 
     def _add_all(self, record: Record, span: Span) -> None:
         """Add the span of a request, or of work, and one for each exchange with the service."""
@@ -127,6 +159,9 @@ class Tracing:
         status = Status(StatusCode.ERROR) if "error.type" in clean else Status()
         times = zero + int(began * 1e9), zero + int(ended * 1e9)
         own = self._resource, clean, (), links, kind, None, status
+        # The SDK does not tell how many it drops.
+        self._dropped += self._made - self._exporter.taken - self._dropped >= self._most
+        self._made += 1
         self._processor.on_end(ReadableSpan(_clean(name), context, parent, *own, *times, self._scope))
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _SAMPLERS: Final = "[parentbased_]{always_on|always_off|traceidratio}, the last with a ratio from 0 to 1"
 
+FLUSH: Final = 5.0
+"""Most seconds for the spans that wait when the process ends."""
+_LEAST: Final = 0.5
+
 active: Tracing | None = None
 """The traces, if there are any. Each call looks at it, so it is read without a function."""
 
@@ -41,13 +45,14 @@ def start(knobs: Telemetry) -> None:
     SINKS.append(active.end)
 
 
-def stop() -> None:
-    """Send the spans that wait, for a few seconds at most, and end the traces, if there are any."""
+def stop(left: float = FLUSH) -> None:
+    """Send the spans that wait, and end the traces, if there are any. ``left`` is the seconds that the process may
+    still take: it has from 0.5 to 5 for this."""
     global active
     if active is not None:
         ending, active, records.decide = active, None, None
         SINKS.remove(ending.end)
-        ending.close()
+        ending.close(max(_LEAST, min(FLUSH, left)))
 
 
 def _sampler() -> tuple[int, bool]:

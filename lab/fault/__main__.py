@@ -41,6 +41,7 @@ from lab.fault import (
     slow_clients,
     sockets,
     sums,
+    traced_stops,
     workers,
 )
 from lab.fault.table import Figure, Line, Row, table
@@ -50,7 +51,8 @@ _MORE_CASES: Final = "from tests.extent import"
 _BOTH_SERVERS: Final = ("tests/protocol", "tests/authorization")
 _FILES: Final = (
     network, crowds, greedy, guarded, slow_clients, handshakes, ahead, audits, connections, hoarders,
-    large_bodies, caches, replicas, restarts, revoked, sharing, sockets, sums, workers, admin_port, newcomers,
+    large_bodies, caches, replicas, restarts, revoked, sharing, sockets, sums, traced_stops, workers, admin_port,
+    newcomers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 

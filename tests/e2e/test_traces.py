@@ -26,6 +26,8 @@ TRACES = "telemetry.traces=on"
 ADD = {"a": 2, "b": 3}
 CALL = {"name": "add", "arguments": ADD}
 CALLED = "tools/call add"
+LOST = "mcp_gateway_spans_lost_total"
+TOLD = "spans were lost, the collector did not take them"
 OPERATIONS = "mcp_server_operation_duration_seconds_bucket"
 
 
@@ -165,6 +167,8 @@ async def test_a_collector_that_is_away_costs_no_call(backend: ScriptedBackend) 
             await call("rest", client)
         failure = await program.logged("library")
         assert failure["logger"].startswith("opentelemetry.exporter.otlp")
+        admin_port = (await program.logged("gateway started"))["admin_port"]
+        await until(lambda: scrape(session, admin_port), lambda found: found.value(LOST) > 0)
         await call("rest", client)
         program.signal(signal.SIGTERM)
         assert await program.ended() == 0
@@ -187,8 +191,10 @@ async def test_a_collector_that_does_not_answer_costs_no_call_and_the_oldest_spa
         assert full["message"] == "Queue full, dropping Span."
         collector.open.set()
         await until(lambda: len(collector.received) >= 9)
+        lost = (await scrape(session, (await program.logged("gateway started"))["admin_port"])).value(LOST)
         program.signal(signal.SIGTERM)
         assert await program.ended() == 0
+        assert (await program.logged(TOLD))["spans"] == lost > 10
     assert len(collector.received) < 30
     last = logged(program)[-1]
     assert last in {span.trace_id for span in collector.named(CALLED)}
@@ -213,6 +219,7 @@ async def test_a_stop_does_not_wait_for_a_collector_that_hangs(backend: Scripted
         await until(lambda: collector.raw)
         program.signal(signal.SIGTERM)
         assert await program.ended() == 0
+        assert (await program.logged(TOLD))["spans"] >= 2
     assert collector.received == []
 
 

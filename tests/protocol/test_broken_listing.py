@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.each import each
-from tests.fault.behaviours import Body, result
+from tests.fault.behaviours import Behaviour, Body, error, result
 from tests.fault.methods import Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start
@@ -74,6 +74,41 @@ async def test_the_first_bytes_show_no_credential_that_the_service_repeats(
     told = await steps(start, backend, Body(b'{"you sent": "%b' % secret.encode()), *knobs)
     assert any('{"you sent": "[redacted]' in step for step in told)
     assert secret[:6] not in "".join(told)
+
+
+UNKNOWN, LATER = error(-32601, "Method not found"), error(-32000, "Permission denied: the session is over")
+
+
+@each(
+    ("knobs", "failures", "told"),
+    {
+        # With a named dialect `check` finds out more, so that the next step is the same; so is HTTP 200.
+        "errors of two kinds": (
+            ["backend.listing.dialect=openrpc"],
+            [UNKNOWN, UNKNOWN, LATER, LATER, UNKNOWN],
+            [0, 2, 4],
+        ),
+        "pages of two kinds": (
+            [],
+            [Body(b"Missing session ID", status=400), Body(b"event: endpoint", status=400)],
+            [0, 1],
+        ),
+        "what differs is only quoted": ([], [error(-32000, f"E{n}: disk full") for n in (1, 2)], [0]),
+    },
+)
+async def test_a_failure_of_another_kind_is_another_line_of_the_log(
+    start: Start, backend: ScriptedBackend, knobs: Sequence[str], failures: Sequence[Behaviour], told: Sequence[int]
+) -> None:
+    backend.on("rpc.discover", result(openrpc((Rpc("add"),))))
+    gateway = await start(*knobs)
+    logged = []
+    for number, failure in enumerate(failures):
+        backend.on("rpc.discover", failure)
+        with capture_logs() as lines:
+            async with asyncio.timeout(PATIENCE):
+                await gateway.refresh_listings()
+        logged += [number for line in lines if line["event"] == "listing failed"]
+    assert logged == told
 
 
 # --- tools that come and go -----------------------------------------------------------------------------------

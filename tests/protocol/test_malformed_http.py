@@ -185,6 +185,8 @@ async def test_a_flood_of_malformed_requests_leaves_a_few_lines_in_the_log(backe
         await program.said('"tool":"echo"')
         assert "malformed HTTP refused" in program.output
         assert sum('"level":"info"' not in line for line in program.lines) < 10
+        assert "HTTP/1.0 has no Transfer-Encoding" in program.output
+        assert "The request is not HTTP/1.1" in program.output
         assert "Traceback" not in program.output
 
 

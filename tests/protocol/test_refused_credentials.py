@@ -89,7 +89,7 @@ async def test_serve_sends_it_by_the_clock_and_when_the_operator_wants_it(
         before = len(backend.requests)
         await service.discovery.refresh()
         problem = service.discovery.problem
-        explained = service.explain(problem.error)
+        explained, _ = service.explain(problem.error)
         assert "sent again within 6h" in problem.cause + explained["cause"]
         assert explained["next"].startswith("Correct backend.credentials")
         await service.refresh_now()

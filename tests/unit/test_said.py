@@ -44,6 +44,6 @@ def test_no_part_of_a_secret_is_quoted(secret: str, before: int) -> None:
     said = f"csrf header {'x' * before} {secret} is wrong {'y' * 200}".encode()
     answer = SourceAnswer("HTTP 403", denied=True, http=HttpFacts(403, "text/plain", {}, said))
     failure = NoListing((Step("rpc.discover", answer),))
-    found = known_diagnosis(Trouble.of(settings, failure, SECRETS[1:], has_token=False))
+    found, _ = known_diagnosis(Trouble.of(settings, failure, SECRETS[1:], has_token=False))
     assert "csrf header" in found["cause"]
     assert secret[:4] not in found["cause"]

@@ -30,11 +30,22 @@ def test_what_comes_seldom_is_always_written() -> None:
         clock.now += 10
 
 
+def test_the_first_line_of_another_kind_is_always_written_up_to_some_kinds() -> None:
+    clock = ManualClock()
+    sampler = Sampler(1, 10, clock)
+    assert [sampler.admit(kind) for kind in ("a", "a", "b", "b", "a")] == [{}, None, {"more_since_last": 1}, None, None]
+    assert [sampler.admit(f"of a stranger {number}") is None for number in range(99)].count(False) == 14
+    clock.now += 10
+    assert sampler.admit("b") == {"more_since_last": 85}
+
+
 class Unwilling:
     """A verifier that knows no token, or of some cannot tell."""
 
     async def verify_token(self, raw: str) -> VerifiedToken:
-        raise Undecidable("no keys") if raw.startswith("doubt") else InvalidToken("not known")
+        if raw.startswith("doubt"):
+            raise Undecidable("no keys")
+        raise InvalidToken("expired" if raw == "bad-99" else "not known")
 
 
 async def test_a_flood_of_bad_tokens_is_a_few_lines_in_the_log() -> None:
@@ -51,9 +62,11 @@ async def test_a_flood_of_bad_tokens_is_a_few_lines_in_the_log() -> None:
                         continue
                     raise AssertionError("accepted")
             clock.now += 10
-    for event, about in (("token refused", {"reason": "not known", "address": "192.0.2.1"}),
-                         ("token cannot be verified", {"reason": "no keys"})):  # fmt: skip
-        written = [line for line in lines if line["event"] == event]
-        assert len(written) == 40
-        assert all(about.items() <= line.items() for line in written)
-        assert [line["more_since_last"] for line in written if "more_since_last" in line] == [80]
+    for event, about, left_out in (
+        ("token refused", {"reason": "not known", "address": "192.0.2.1"}, []),
+        ("token refused", {"reason": "expired"}, [79, 79]),  # the last of each hundred, which is of another kind
+        ("token cannot be verified", {"reason": "no keys"}, [80]),
+    ):
+        written = [line for line in lines if line["event"] == event and about.items() <= line.items()]
+        assert len(written) == (2 if about == {"reason": "expired"} else 40)
+        assert [line["more_since_last"] for line in written if "more_since_last" in line] == left_out
