@@ -41,7 +41,8 @@ _ABOUT_ACCESS: Final = re.compile(
 _NOT_SPOKEN: Final = ("negotiate", "ntlm", "kerberos")
 _SCHEME: Final = re.compile(r"(?:^|,)\s*([A-Za-z][A-Za-z0-9-]{0,31})(?=\s|,|$)")
 _TOO_LARGE: Final = re.compile(r"^larger than |methods to offer, more than ")
-
+_BROKEN: Final = ", broken JSON: "
+"""Words of an answer that is meant to be JSON."""
 
 NEEDS_TOKEN: Final = Diagnosis("It lists its methods only to callers with a token.", "Give one with --token-file.")
 Rule: TypeAlias = Callable[[Trouble], Diagnosis | Question | None]
@@ -171,6 +172,19 @@ def _slow(trouble: Trouble) -> Diagnosis | None:
     return Diagnosis(cause, f"If it is only slow, {how} {knob}, which is {format_duration(listing.timeout)}.")
 
 
+def _broken_json(trouble: Trouble) -> Diagnosis | None:
+    """Find a service that speaks JSON-RPC, and whose listing is broken JSON."""
+    if not any(step.answer.error for step in trouble.calls):
+        return None
+    broken = (step for step in (*trouble.calls, *trouble.steps) if _BROKEN in step.answer.summary)
+    return next((_of_broken_json(str(step)) for step in broken), None)
+
+
+def _of_broken_json(said: str) -> Diagnosis:
+    step = "Correct the service: it must send JSON in UTF-8, and only that."
+    return Diagnosis(f"It answers with broken JSON: {said}.", step)
+
+
 def _other_dialect(trouble: Trouble) -> Question | None:
     """Ask for a listing in another dialect than the one that is named."""
     named, knob = trouble.settings.backend.listing.dialect, trouble.settings.knob("backend.listing.dialect")
@@ -272,15 +286,14 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
         cause = f"It refuses the request (HTTP 400: {quoted(text_of(http))})."
         return Diagnosis(cause, f"Mend that at the service, or set {trouble.knob} to the JSON-RPC endpoint.")
     said = trouble.calls[0].answer.summary if trouble.steps else "there was no answer"
-    if ", broken JSON: " in said:
-        correct = "Correct the service: it must send JSON in UTF-8, and only that."
-        return Diagnosis(f"It answers with broken JSON: {said}.", correct)
+    if _BROKEN in said:
+        return _of_broken_json(said)
     return Diagnosis(f"It does not answer as a JSON-RPC service: {said}.", correct)
 
 
 _RULES: Final[Sequence[Rule]] = (
     _no_credential, _faulty_file, _too_large, other_scheme, not_http, unreachable, _redirected, _redirect, stateful,
-    mcp_server, _said, _denied, _slow, _other_dialect, _drupal,
+    mcp_server, _said, _denied, _slow, _broken_json, _other_dialect, _drupal,
     _error_about_access, web_api, _other_address, websocket, refuses_all, product, _no_listing,
 )  # fmt: skip
 

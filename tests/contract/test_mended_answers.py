@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from gateway.backend.transport import UNKNOWN
 from tests.contract.transports import SOCKETS, HttpStand, Json, Stand
+from tests.e2e.test_diagnosis import diagnosed
 from tests.each import each
 from tests.front import SURFACES, Front, front
 
@@ -69,20 +70,31 @@ def _answers(stand: Stand, bad: Bad, *, to: str) -> None:
 
 @asynccontextmanager
 async def _front(wire: str, bad: Bad, to: str, *knobs: str) -> AsyncIterator[Front]:
+    async with _served(wire, bad, to) as (url, framing), front(url, framing, *knobs) as it:
+        yield it
+
+
+@asynccontextmanager
+async def _served(wire: str, bad: Bad, to: str) -> AsyncIterator[tuple[str, str]]:
+    """Yield the address of a service, and a knob."""
     stand = _WIRES[wire]()
     _answers(stand, bad, to=to)
     await stand.open()
     try:
-        async with front(stand.url, "backend.framing=none" if wire == "tcp" else "backend.version=2.0", *knobs) as it:
-            yield it
+        yield stand.url, "backend.framing=none" if wire == "tcp" else "backend.version=2.0"
     finally:
         await stand.close()
+
+
+def _is_skipped(wire: str, bad: Bad) -> bool:
+    """Return whether a socket does not see what is bad: it skips what stands between messages."""
+    return wire == "tcp" and bool(bad.before or bad.after)
 
 
 @pytest.mark.parametrize("wire", _WIRES)
 @each("bad", KINDS)
 async def test_an_answer_to_a_call_is_mended_and_says_so(wire: str, bad: Bad) -> None:
-    around = wire == "tcp" and (bad.before or bad.after)  # what stands between messages is skipped there
+    around = _is_skipped(wire, bad)
     async with _front(wire, bad, "odd") as gateway:
         for surface in SURFACES:
             with capture_logs() as lines:
@@ -96,9 +108,43 @@ async def test_an_answer_to_a_call_is_mended_and_says_so(wire: str, bad: Bad) ->
 
 @pytest.mark.parametrize("wire", _WIRES)
 @each("bad", KINDS)
-async def test_a_listing_is_mended(wire: str, bad: Bad) -> None:
-    async with _front(wire, bad, "rpc.discover", "backend.listing.dialect=openrpc") as gateway:
-        assert set(await gateway.tools()) == {"odd"}
+async def test_a_listing_is_mended_and_the_log_says_so(wire: str, bad: Bad) -> None:
+    with capture_logs() as lines:
+        async with _front(wire, bad, "rpc.discover", "backend.listing.dialect=openrpc") as gateway:
+            assert set(await gateway.tools()) == {"odd"}
+    told = [line["reason"] for line in lines if line["event"] == "answer about the listing mended"]
+    assert len(told) == (0 if _is_skipped(wire, bad) else 1)
+    assert all(" (byte " in reason for reason in told)
+
+
+@pytest.mark.parametrize("wire", _WIRES)
+@each("bad", KINDS)
+async def test_a_call_that_is_not_mended_is_refused_with_its_place(wire: str, bad: Bad) -> None:
+    async with _front(wire, bad, "odd", "backend.lenient=false") as gateway:
+        called = await gateway.call("modern", "odd", {})
+        assert called.failed is not _is_skipped(wire, bad)
+        assert not called.failed or (" (byte " in called.message and UNKNOWN in called.message)
+
+
+@pytest.mark.parametrize("wire", _WIRES)
+@each("bad", KINDS)
+async def test_a_broken_listing_is_named_in_the_log_by_status_and_by_check(wire: str, bad: Bad) -> None:
+    """That the service has no list would be untrue, and to describe its methods in a file the wrong remedy."""
+    if _is_skipped(wire, bad):
+        return
+    with capture_logs() as lines:
+        async with _front(wire, bad, "rpc.discover", "backend.lenient=false") as gateway:
+            assert gateway.gateway is not None
+            (problem,) = gateway.gateway.status()["services"][0]["problems"]
+    (failed,) = [line for line in lines if line["event"] == "listing failed"]
+    async with _served(wire, bad, "rpc.discover") as served:
+        found = await diagnosed(*served, "backend.lenient=false")
+    known = {"mark": "It sends a byte order mark", "warning": "PHP writes a warning"} if wire == "http" else {}
+    (kind,) = [name for name, one in KINDS.items() if one is bad]
+    for cause in (failed["cause"], problem["diagnosis"]["cause"], found.cause):
+        assert cause.startswith(known.get(kind, "It answers with broken JSON: rpc.discover: "))
+        assert kind in known or " (byte " in cause
+    assert "in a file" not in failed["next"] + problem["diagnosis"]["next"] + found.next
 
 
 @each("bad", KINDS)

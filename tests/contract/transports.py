@@ -151,6 +151,9 @@ class HttpStand(Stand):
             if self.act is Act.REFUSE:
                 writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
                 continue
+            if request.verb != "POST":
+                writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                continue
             body = await self.answer_to(json.loads(request.body))
             if body is None:
                 return
