@@ -65,14 +65,11 @@ class FairQueue:
     def __init__(
         self, connections: int, clock: Callable[[], float] = time.monotonic, most_waiting: int = MOST_WAITING
     ) -> None:
-        self.listing_slots = min(FOR_LISTINGS, connections // 4)
-        self.size = connections - self.listing_slots
-        self.third = max(1, self.size // 3)
-        self.two_thirds = max(1, self.size * 2 // 3)
-        self.half_of_third = max(1, self.third // 2)
         self._clock = clock
         self._most_waiting = most_waiting
+        self._share(connections)
         self._free_slots = self.size
+        """Below 0 where there were more slots before, and calls still hold them."""
         self._tools_by_caller: dict[Hashable, list[Hashable]] = {}
         """The tool of each slot that a caller holds. A list of these is quicker than a count of each pair."""
         self._by_tool: dict[Hashable, int] = {}  # no Counter: its methods for a missing key are slow
@@ -85,6 +82,20 @@ class FairQueue:
         calls, listings = self.size - self._free_slots, len(self._listing)
         held = f"{calls} of {self.size} held, {listings} of {self.listing_slots} for listings"
         return f"<FairQueue: {held}, {self._lines.total} wait>"
+
+    def _share(self, connections: int) -> None:
+        self.listing_slots = min(FOR_LISTINGS, connections // 4)
+        self.size = connections - self.listing_slots
+        self.third = max(1, self.size // 3)
+        self.two_thirds = max(1, self.size * 2 // 3)
+        self.half_of_third = max(1, self.third // 2)
+
+    def resize(self, connections: int) -> None:
+        """Have so many slots from now on. Exchanges under way keep theirs: where there are too many, others wait."""
+        before = self.size
+        self._share(connections)
+        self._free_slots += self.size - before
+        self._serve()
 
     @property
     def waiting(self) -> int:
@@ -137,7 +148,7 @@ class FairQueue:
         if (
             (held is None or len(held) < self.half_of_third)
             and of_tool < self.third
-            and self._free_slots
+            and self._free_slots > 0
             and tool is not LISTING
         ):
             # As below, for the usual case.

@@ -22,6 +22,7 @@ from gateway.concurrency.turns import run_in_thread
 from gateway.discovery.discovery import Discovery
 from gateway.model import Caller, JsonObject, Listing
 from gateway.settings import ServiceSettings
+from gateway.settings.changes import listed_by
 from gateway.store import Store
 from gateway.telemetry.record import RECORD
 
@@ -70,9 +71,9 @@ log = structlog.get_logger()
 
 
 def backend_digest(settings: ServiceSettings) -> str:
-    """Return a digest of the backend and its settings: replicas that differ in it, during a rollout, do not learn from
-    each other. It reveals no secret: a repr masks them."""
-    return hashlib.sha256(f"{__version__}\n{settings.backend!r}".encode()).hexdigest()[:16]
+    """Return a digest of what the listing derives from: replicas that differ in it, during a rollout, do not learn from
+    each other."""
+    return hashlib.sha256(f"{__version__}\n{listed_by(settings.backend)}".encode()).hexdigest()[:16]
 
 
 class SharedListing:

@@ -37,6 +37,7 @@ from gateway.model import SHARED, Catalog, NameStyle
 from gateway.service.mount import Learned
 from gateway.service.resource import BuildContext, Resource
 from gateway.settings import Credentials, ServiceSettings
+from gateway.settings.changes import Change, change_of
 from gateway.text import masked_url, secrets_in
 from gateway.web.rest import MAX_PAGE, RestProjector
 
@@ -109,12 +110,14 @@ class Service(Resource):
         return service
 
     def _alike(self) -> Self | None:
-        """Return the predecessor with the same backend and kinds of credential: what it learned and listed holds."""
+        """Return the predecessor whose listing this service may go on with, and what it learned."""
         before = self._before
-        if not isinstance(before, type(self)):
-            return None
-        is_alike = (before.settings.backend, before._modes) == (self.settings.backend, self._modes)
-        return before if is_alike else None
+        return before if isinstance(before, type(self)) and self._change_from(before) is Change.KEEPS else None
+
+    def _change_from(self, before: Self) -> Change:
+        """Return what differs in the backend, or in the kinds of credential."""
+        is_same = before._modes == self._modes
+        return change_of(before.settings.backend, self.settings.backend) if is_same else Change.IDENTITY
 
     def _keeps_catalogs_of(self, before: Self) -> bool:
         old, new = ((one.settings.catalog, one.files.of("catalog")) for one in (before, self))
@@ -123,6 +126,7 @@ class Service(Resource):
     def start(self) -> None:
         if alike := self._alike():
             self.discovery.take_over(alike.discovery, listings=True, catalogs=self._keeps_catalogs_of(alike))
+            self.learned.gate.queue.resize(self.settings.connections)
         elif isinstance(before := self._before, Service):
             self.discovery.take_over(before.discovery, listings=False, catalogs=False)
             self.learned.gate.breaker.openings += before.learned.gate.breaker.openings

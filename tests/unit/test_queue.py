@@ -314,3 +314,21 @@ def _check(stand: Stand) -> None:
             or len(others) == queue.size
         )
         assert held_up, f"{caller} could call {tool}"
+
+
+async def test_a_reload_with_fewer_slots_takes_none_away_and_one_with_more_serves_those_who_wait() -> None:
+    stand = Stand(3)
+    for caller in "abc":
+        await stand.come(caller, f"tool {caller}")
+    stand.queue.resize(1)
+    await stand.come("d", "tool d")
+    await stand.free("a", "tool a")
+    await stand.free("b", "tool b")
+    assert stand.waiting == [("d", "tool d")]
+    await stand.free("c", "tool c")
+    assert stand.served[3:] == [("d", "tool d")]
+    await stand.come("e", "tool e")
+    stand.queue.resize(2)
+    await settle()
+    assert stand.served[4:] == [("e", "tool e")]
+    await stand.leave()
