@@ -98,6 +98,8 @@ class Discovery:
         self.refreshes: Mapping[str, int] = self._refresher.ended
         self.problem, self.lack = self._refresher.problem, Problem()
         """Why there is no new listing, and which tools an operator would miss in the last one."""
+        self.former: Discovery | None = None
+        """What a predecessor listed, in place of listings that have not come yet. It asks no backend."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
     def explain_with(
@@ -135,6 +137,18 @@ class Discovery:
                 self._publish(shared, catalog)
                 self.before_publish(catalog)
 
+    def serve_former(self, former: Discovery) -> None:
+        """Serve what a predecessor listed, for views without a listing of their own."""
+        self.former = former
+        if (catalog := former.current()) is not None:
+            self._show(self._views[SHARED], catalog, is_fallback=True)
+
+    def end_former(self) -> None:
+        """Serve that no longer: where no listing has come, callers wait for it as after a start."""
+        self.former = None
+        for entry in self._views.values():
+            entry.serves_fallback = entry.serves_fallback and entry.catalog is not None
+
     def shown_digest(self, view: View) -> str:
         """Return the digest of the catalog that the view showed last, "" where it showed none yet."""
         entry = self._views.get(view)
@@ -148,17 +162,27 @@ class Discovery:
 
     def current(self, view: View = SHARED) -> Catalog | None:
         """Return the cached catalog, however old."""
+        if (former := self._former_of(view)) is not None:
+            return former.current(view)
         entry = self._views.get(view)
         return None if entry is None else entry.catalog
 
+    def has_listing(self, view: View) -> bool:
+        """Return whether a listing of the view has come, or was taken over."""
+        return (entry := self._views.get(view)) is not None and entry.catalog is not None
+
     def can_serve(self, view: View) -> bool:
         """Return whether a catalog is cached that is not too old, so that nobody has to wait for one."""
+        if (former := self._former_of(view)) is not None:
+            return former.can_serve(view)
         entry = self._views.get(view)
         since = self._clock() - self._settings.max_stale
         return entry is not None and entry.catalog is not None and entry.refreshed_at >= since
 
     def age(self) -> float:
         """Return the seconds since the shared listing was fetched."""
+        if (former := self._former_of(SHARED)) is not None:
+            return former.age()
         return self._clock() - self._views[SHARED].refreshed_at
 
     def seconds_fresh(self, view: View) -> float:
@@ -188,6 +212,10 @@ class Discovery:
                 self._refresher.start(entry, caller)
             return catalog
         rebuilds = self._refresher.may_rebuild(entry)
+        if not rebuilds and (former := await self._former_catalog(entry, caller)) is not None:
+            if now >= entry.retry_at:
+                self._refresher.start(entry, caller)
+            return former
         if rebuilds or now >= entry.retry_at or entry.refresh_task is not None:
             if entry.serves_fallback and not rebuilds:
                 self._refresher.start(entry, caller)
@@ -271,6 +299,27 @@ class Discovery:
             return max(entry.fresh_until, entry.retry_at) - self._clock()
 
         await keep_fresh(self.refresh, remaining)
+
+    def _former_of(self, view: View) -> Discovery | None:
+        """Return what serves a view in place of its own listing, None where it needs nothing else."""
+        if self.former is None or (entry := self._views.get(view)) is None:
+            return self.former
+        return self.former if entry.catalog is None and entry.refusal is None else None
+
+    async def _former_catalog(self, entry: ViewState, caller: Caller) -> Catalog | None:
+        """Return the catalog of a predecessor's listing, None where that may not serve."""
+        former = self._former_of(entry.view)
+        kept = None if former is None else former._views.get(entry.view)
+        if former is None or kept is None:
+            return None
+        if former._refresher.may_rebuild(kept):
+            await former._refresher.wait(kept, caller, self._patience)
+        if self._former_of(entry.view) is not former:  # the new listing has come meanwhile, or the time is over
+            return entry.catalog
+        if kept.catalog is None or kept.refuses(caller, self._clock()) or not former.can_serve(kept.view):
+            return None
+        self._show(entry, kept.catalog, is_fallback=True)
+        return kept.catalog
 
     async def _fallback_catalog(self, entry: ViewState) -> Catalog:
         """Return the fallback. Raises :class:`~gateway.errors.CatalogUnavailable` where there is none, and for a caller

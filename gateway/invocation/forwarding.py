@@ -3,7 +3,7 @@
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 from msgspec import Struct
@@ -32,6 +32,13 @@ _REFUSED_BEFORE: Final = (
 log = structlog.get_logger()
 
 
+class FormerEndpoint(Protocol):
+    """Forward calls of the tools that it owns."""
+
+    def owns(self, caller: Caller, tool: Tool) -> bool: ...
+    async def forward(self, *call: Any, answer_started: bool) -> Any: ...
+
+
 @dataclass(eq=False, repr=False)
 class Forwarder:
     """Send calls to one service. ``_timeout`` is the time in seconds of a call whose tool has none of its own.
@@ -45,6 +52,8 @@ class Forwarder:
     _timeout: float
     _is_refused: Callable[[], Awaitable[bool | None]]
     after_params_refused: Callable[[], None] = lambda: None
+    former: FormerEndpoint | None = None
+    """Where calls of tools go that a predecessor listed, while a reload hands over from it."""
 
     def __repr__(self) -> str:
         url, credential = masked_url(self._client.url), type(self._credential).__name__
@@ -71,6 +80,8 @@ class Forwarder:
         :class:`~gateway.errors.AuthUnavailable` where no credential can be had;
         :class:`~gateway.errors.AuditUnavailable` where the audit is required, and cannot be written.
         """
+        if self.former is not None and self.former.owns(caller, tool):
+            return await self.former.forward(caller, tool, arguments, extras, state, answer_started=answer_started)
         binding = tool.binding
         if (tries := self._credential.tries) is not None and not (tries.is_calm or await tries.admit(self._is_refused)):
             raise BackendUnavailable(_REFUSED_BEFORE, retry_after=math.ceil(tries.wait) or 1)

@@ -1,7 +1,10 @@
 """One fronted JSON-RPC service, which is one protected resource: build all its parts from its settings."""
 
 import hmac
+import math
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -34,6 +37,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
 from gateway.model import SHARED, Catalog, NameStyle
+from gateway.service.handover import Handover
 from gateway.service.mount import Learned
 from gateway.service.resource import BuildContext, Resource
 from gateway.settings import Credentials, ServiceSettings
@@ -80,7 +84,8 @@ class Service(Resource):
         found = self.learned.param_structures, self.learned.broken_output_schemas
         backend_digest = shared_listing.backend_digest(settings)
         self.discovery_notices = subscriptions.DiscoveryNotices(self._store, backend_digest, *found)
-        self.discovery = self._discovery(listing_credential.uses_callers_token)
+        self.discovery = self._discovery(self, listing_credential.uses_callers_token)
+        self.handover: Handover | None = None
         self.invocation = self._make_invocation(Invocation, self.learned.validators)
         self.invocation.forwarder = self._forwarder(credential)
         self.invocation.forwarder.after_params_refused = self.reader.ask_all
@@ -102,6 +107,7 @@ class Service(Resource):
             alike = service._alike()
             if alike is not None and not service._keeps_catalogs_of(alike):
                 await service.discovery.prepare(alike.discovery)
+            await service._prepare_handover()
         except BaseException as error:
             await service.close()
             if isinstance(error, NoListing):
@@ -111,13 +117,39 @@ class Service(Resource):
 
     def _alike(self) -> Self | None:
         """Return the predecessor whose listing this service may go on with, and what it learned."""
+        return next((one for one in self._predecessors() if self._change_from(one) is Change.KEEPS), None)
+
+    def _predecessors(self) -> Iterator[Self]:
+        """Yield the predecessor, and the one whose listing that serves until its own comes."""
         before = self._before
-        return before if isinstance(before, type(self)) and self._change_from(before) is Change.KEEPS else None
+        if isinstance(before, type(self)):
+            yield before
+            if before.handover is not None and isinstance(old := before.handover.old, type(self)):
+                yield old
 
     def _change_from(self, before: Self) -> Change:
         """Return what differs in the backend, or in the kinds of credential."""
         is_same = before._modes == self._modes
         return change_of(before.settings.backend, self.settings.backend) if is_same else Change.IDENTITY
+
+    async def _prepare_handover(self) -> None:
+        """Take on the listing and the endpoint of the predecessor until the first listing comes, where they may serve
+        so long: its own ones, or those that are handed over to it."""
+        before = self._before
+        if not isinstance(before, type(self)):
+            return
+        old, until = before, math.inf
+        if before.handover is not None and before.discovery.former is not None:
+            old, until = before.handover.old, before.handover.until
+        if self._change_from(old) is Change.KEEPS:
+            return  # its listing is taken over
+        if Change.IDENTITY in (self._change_from(before), self._change_from(old)):
+            return
+        listed = self._discovery(old, callers_own=False)
+        with suppress(NoListing):  # these settings refuse the old listing: callers wait for the new one
+            if not self._keeps_catalogs_of(old):
+                await listed.prepare(old.discovery)
+            self.handover = Handover(old, listed, until)
 
     def _keeps_catalogs_of(self, before: Self) -> bool:
         old, new = ((one.settings.catalog, one.files.of("catalog")) for one in (before, self))
@@ -130,6 +162,10 @@ class Service(Resource):
         elif isinstance(before := self._before, Service):
             self.discovery.take_over(before.discovery, listings=False, catalogs=False)
             self.learned.gate.breaker.openings += before.learned.gate.breaker.openings
+        if self.handover is not None:
+            old = self.handover.old
+            self.handover.listed.take_over(old.discovery, listings=True, catalogs=self._keeps_catalogs_of(old))
+            self.handover.start(self)
         super().start()
         self.shared_listing.follow(self.discovery)
         self.discovery_notices.follow(self.discovery, self.mount.subscriptions)
@@ -140,7 +176,8 @@ class Service(Resource):
             self.background.start("listing", self.discovery.refresh_forever)
 
     def unready(self) -> str | None:
-        if not self.discovery.first_attempt_over.is_set() and time.monotonic() - self._started < READY_AFTER:
+        serves = self.discovery.first_attempt_over.is_set() or self.discovery.former is not None
+        if not serves and time.monotonic() - self._started < READY_AFTER:
             return "the first listing has not come yet"
         return super().unready()
 
@@ -155,6 +192,8 @@ class Service(Resource):
         return trouble
 
     async def close(self) -> None:
+        if self.handover is not None:
+            await self.handover.close()
         self.shared_listing.close()
         for tries in self._tries.values():
             tries.close()
@@ -177,17 +216,18 @@ class Service(Resource):
             self._tries[digest] = CredentialTries(self._store, digest)
         return self._tries[digest]
 
-    def _discovery(self, callers_own: bool) -> Discovery:
-        backend, send = self.settings.backend, self.settings.backend.credentials.send
+    def _discovery(self, of: "Service", callers_own: bool) -> Discovery:
+        """Return what makes catalogs of listings of this service or a predecessor, as these settings have them."""
+        backend, learned, send = of.settings.backend, of.learned, self.settings.backend.credentials.send
         sent = {"leading_params": bool(send.params), "named_arguments": bool(send.arguments)} if send else {}
         discovery = Discovery(
             self.shared_listing.fetch_listing,
-            build.Builder(backend.params, self.learned.validators, self.files.pins, **sent),
+            build.Builder(backend.params, learned.validators, self.files.pins, **sent),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # for one under way, and then for its own
             uses_callers_token=callers_own,
-            broken_output_schemas=self.learned.broken_output_schemas,
+            broken_output_schemas=learned.broken_output_schemas,
         )
         discovery.before_publish = self._prepare_pages
         discovery.languages = self.access.languages

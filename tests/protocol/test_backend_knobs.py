@@ -17,8 +17,9 @@ from tests.each import each
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Front, front, ground
+from tests.protocol.test_streams_alone import retired
 from tests.tls import Authority
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 BASE = ("backend.listing.dialect=openrpc", "backend.listing.timeout=5m")
 """A call that waits for the listing does not end within a test."""
@@ -28,6 +29,22 @@ KEPT = {
     "connections": "7", "queue_timeout": "1s", "tls": "{ca_file: CA, cert_file: CLIENT, key_file: CLIENT}",
     "listing.timeout": "4m",
 }  # fmt: skip
+
+NOWHERE = "http://127.0.0.1:9/jsonrpc"
+DERIVED = {
+    "url": NOWHERE, "version": "1.0", "ids": "integer", "content_type": "application/json-rpc", "proxy": NOWHERE,
+    "params.structure": "by-position", "params.send_defaults": "true", "tls.server_name": "x.example.com",
+    "tls.fingerprint": "ab" * 32, "listing.dialect": "smd", "listing.url": NOWHERE,
+    "listing.file": "/nowhere.json; backend.listing.dialect=static", "listing.documents": "{common.json: /dev/null}",
+    "listing.language": "de",
+    "listing.custom": "{method: rpc.discover, methods: '$.methods[*]'}; backend.listing.dialect=custom",
+}  # fmt: skip
+OTHERS = [
+    ("backend.headers={X-Tenant: crm}",),
+    ("backend.credentials={mode: basic, user: ada, password: secret}",),
+    ("backend.listing.credentials={mode: static, send: {headers: {X-Key: secret}}}",),
+    ("backend.listing.identity=shared",),
+]
 
 
 def leaves() -> Iterator[str]:
@@ -76,3 +93,66 @@ async def test_what_the_listing_does_not_derive_from_fails_no_call_and_asks_for_
         queue = service.learned.gate.queue
         assert queue.size + queue.listing_slots == service.settings.connections
         assert backend.calls("rpc.discover") == 0
+
+
+@each("knob, value", list(DERIVED.items()))
+async def test_what_it_derives_from_is_as_before_until_the_new_listing(knob: str, value: str) -> None:
+    first, *others = f"backend.{knob}={value}".split("; ")
+    async with reloaded(first, *others, "catalog.exclude=[echo]") as (gateway, before, backend):
+        for number in range(1, 6):
+            assert (await gateway.call("rest", "add", ARGUMENTS)).value == {"sum": 5}
+            added = [one.headers["content-type"] for one in backend.requests if one.method == "add"]
+            assert added == ["application/json"] * number
+        assert (await gateway.call("rest", "echo", {"value": 1})).code == "tool_not_found"
+        assert now(gateway).unready() is None
+        assert now(gateway) is not before
+
+
+async def test_it_is_so_for_as_long_as_the_new_listing_may_take() -> None:
+    async with reloaded("backend.ids=integer", "backend.listing.timeout=1s") as (gateway, *_):
+        assert (await gateway.call("rest", "add", ARGUMENTS)).value == {"sum": 5}
+        await until(lambda: fails(gateway))
+        assert (await gateway.call("rest", "add", ARGUMENTS)).code == "catalog_unavailable"
+        assert "the listing failed: " in now(gateway).discovery.problem.cause
+
+
+async def test_a_new_listing_ends_the_old_one_at_once_and_the_old_service_after_its_calls() -> None:
+    async with ScriptedBackend() as other, reloaded(f"backend.url={other.url}") as (gateway, _, backend):
+        await until(lambda: answers(gateway, other))
+        assert gateway.gateway is not None
+        await retired(gateway.gateway)
+        before = backend.calls("add")
+        assert (await gateway.call("rest", "add", ARGUMENTS)).value == {"sum": 5}
+        assert backend.calls("add") == before
+        assert now(gateway).handover is None
+
+
+async def test_a_second_reload_goes_on_with_the_old_listing_and_one_that_takes_the_first_back_keeps_it() -> None:
+    async with ScriptedBackend() as other, reloaded(f"backend.url={other.refused_url}") as (gateway, before, backend):
+        assert gateway.gateway is not None
+        for knobs, learned in (
+            ([f"backend.url={other.refused_url}", "backend.timeout=9s"], False),
+            ([f"backend.url={other.refused_url}", "backend.ids=integer"], False),
+            ([], True),
+        ):
+            await gateway.gateway.reload(load_settings(None, ground(backend.url, *BASE, *knobs), environ={}))
+            assert (await gateway.call("rest", "add", ARGUMENTS)).value == {"sum": 5}
+            assert (now(gateway).learned is before.learned) == learned
+        assert now(gateway).handover is None
+
+
+@each("knobs", OTHERS)
+async def test_another_identity_gets_nothing_old(knobs: tuple[str, ...]) -> None:
+    async with reloaded(*knobs, "backend.listing.timeout=200ms") as (gateway, _, backend):
+        assert (await gateway.call("rest", "add", ARGUMENTS)).code == "catalog_unavailable"
+        assert now(gateway).handover is None
+        assert backend.calls("add") == 0
+
+
+async def fails(gateway: Front) -> bool:
+    return (await gateway.call("rest", "add", ARGUMENTS)).status == 503
+
+
+async def answers(gateway: Front, backend: ScriptedBackend) -> bool:
+    assert (await gateway.call("rest", "add", ARGUMENTS)).value == {"sum": 5}
+    return backend.calls("add") > 0
