@@ -139,6 +139,8 @@ class Refresher:
             entry.retry_at = now + self._allowed_after(error.retry_after)
         if is_news:
             served = "nothing" if entry.catalog is None else "the last good listing"
+            if entry.catalog is None and entry.serves_fallback:
+                served = "the fallback, or what was listed before a reload"
             said = {"steps": steps, "next": "run check", **known}
             log.warning("listing failed", serving=served, attempts=entry.failures, **said)
 

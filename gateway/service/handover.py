@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
 from gateway.discovery.discovery import Discovery
+from gateway.invocation.forwarding import Forwarder
 from gateway.model import SHARED, Caller, Tool, View
-
-if TYPE_CHECKING:
-    from gateway.service.service import Service
+from gateway.service.resource import Resource
 
 _LONGER: Final = 0.5
 """Seconds for which the old endpoint stays open after a new listing, for calls that found their tool in the old one."""
@@ -21,11 +21,14 @@ _LONGER: Final = 0.5
 log = structlog.get_logger()
 
 
-class Handover:
+Old = TypeVar("Old", bound=Resource)
+
+
+class Handover(Generic[Old]):
     """Hand the calls of ``old`` over to a successor with another endpoint. ``listed`` serves the listings of ``old`` as
     the successor's settings would have them, at most ``until``, in monotonic seconds."""
 
-    def __init__(self, old: Service, listed: Discovery, until: float = math.inf) -> None:
+    def __init__(self, old: Old, listed: Discovery, until: float = math.inf) -> None:
         self.old = old
         self.listed = listed
         self.until = until
@@ -41,21 +44,21 @@ class Handover:
         with self.old.uses:
             return await self.old.invocation.forwarder.forward(*call, answer_started=answer_started)
 
-    def start(self, successor: Service) -> None:
-        """Begin to serve, for at most the time that a listing of the successor may take."""
-        self.until = min(self.until, time.monotonic() + successor.settings.backend.listing.timeout)
-        successor.discovery.serve_former(self.listed)
-        successor.invocation.forwarder.former = self
-        self._task = asyncio.create_task(self._serve(successor))
+    def start(self, discovery: Discovery, forwarder: Forwarder, at_most: float, end: Callable[[], None]) -> None:
+        """Begin to serve beside ``discovery`` and ``forwarder``, for ``at_most`` seconds. ``end`` is called then."""
+        self.until = min(self.until, time.monotonic() + at_most)
+        discovery.serve_former(self.listed)
+        forwarder.former = self
+        self._task = asyncio.create_task(self._serve(discovery, forwarder, end))
 
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _serve(self, successor: Service) -> None:
+    async def _serve(self, discovery: Discovery, forwarder: Forwarder, end: Callable[[], None]) -> None:
         """Keep the old service open until the shared listing has come, or the time is over."""
-        discovery, has_come = successor.discovery, asyncio.Event()
+        has_come = asyncio.Event()
 
         def follow(view: View) -> None:
             if discovery.has_listing(SHARED):
@@ -68,8 +71,9 @@ class Handover:
                 async with asyncio.timeout(self.until - time.monotonic()):
                     await has_come.wait()
             except TimeoutError:
-                log.warning("the old listing and endpoint serve no longer", service=successor.name)
+                log.warning("the old listing and endpoint serve no longer")
             discovery.followers.discard(follow)
             discovery.end_former()
             await asyncio.sleep(_LONGER)
-        successor.invocation.forwarder.former = successor.handover = None
+        forwarder.former = None
+        end()

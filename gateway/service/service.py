@@ -85,7 +85,7 @@ class Service(Resource):
         backend_digest = shared_listing.backend_digest(settings)
         self.discovery_notices = subscriptions.DiscoveryNotices(self._store, backend_digest, *found)
         self.discovery = self._discovery(self, listing_credential.uses_callers_token)
-        self.handover: Handover | None = None
+        self.handover: Handover[Service] | None = None
         self.invocation = self._make_invocation(Invocation, self.learned.validators)
         self.invocation.forwarder = self._forwarder(credential)
         self.invocation.forwarder.after_params_refused = self.reader.ask_all
@@ -151,6 +151,9 @@ class Service(Resource):
                 await listed.prepare(old.discovery)
             self.handover = Handover(old, listed, until)
 
+    def _end_handover(self) -> None:
+        self.handover = None
+
     def _keeps_catalogs_of(self, before: Self) -> bool:
         old, new = ((one.settings.catalog, one.files.of("catalog")) for one in (before, self))
         return old == new
@@ -165,7 +168,8 @@ class Service(Resource):
         if self.handover is not None:
             old = self.handover.old
             self.handover.listed.take_over(old.discovery, listings=True, catalogs=self._keeps_catalogs_of(old))
-            self.handover.start(self)
+            at_most = self.settings.backend.listing.timeout
+            self.handover.start(self.discovery, self.invocation.forwarder, at_most, self._end_handover)
         super().start()
         self.shared_listing.follow(self.discovery)
         self.discovery_notices.follow(self.discovery, self.mount.subscriptions)

@@ -25,6 +25,7 @@ from lab.fault import (
     ahead,
     audits,
     caches,
+    changed_backend,
     connections,
     crowds,
     greedy,
@@ -52,7 +53,7 @@ _BOTH_SERVERS: Final = ("tests/protocol", "tests/authorization")
 _FILES: Final = (
     network, crowds, greedy, guarded, slow_clients, handshakes, ahead, audits, connections, hoarders,
     large_bodies, caches, replicas, restarts, revoked, sharing, sockets, sums, traced_stops, workers, admin_port,
-    newcomers,
+    newcomers, changed_backend,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 

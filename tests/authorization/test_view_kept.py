@@ -141,3 +141,30 @@ async def test_what_the_backend_denies_while_a_reload_is_made_is_not_shown_after
     world.discovery.take_over(before, listings=True, catalogs=False)
     with pytest.raises(Forbidden):
         await world.names(ANN)
+
+
+async def test_what_was_listed_at_another_endpoint_serves_its_own_caller_until_a_listing_or_a_refusal(
+    world: World,
+) -> None:
+    await world.names(ANN)
+    before, world.knobs = world.discovery, knobs(exclude=["a"])
+    former = world.made(callers_own=True)
+    await former.prepare(before)
+    former.take_over(before, listings=True, catalogs=False)
+    await world.reload(world.knobs, listings=False)
+    world.discovery.serve_former(former)
+    world.listed |= {"ann-1": ("c",), "bob-1": ("d",)}
+    world.gate.clear()
+    assert await world.names(ANN) == ("b",)
+    with pytest.raises(CatalogUnavailable):
+        await world.discovery.catalog(BOB, 0.01)
+    world.gate.set()
+    await world.settled()
+    assert [await world.names(one) for one in (ANN, BOB)] == [("c",), ("d",)]
+    for _ in range(2):
+        world.discovery._views.clear()
+        world.listed["ann-1"] = refusal(unauthorized=False)
+        assert await world.names(ANN) == ("b",)
+        await world.settled()
+        with pytest.raises(Forbidden):
+            await world.names(ANN)

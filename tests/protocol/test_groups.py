@@ -146,7 +146,7 @@ async def test_what_a_service_says_of_itself_cannot_pass_for_another_or_for_the_
         document = openrpc([ADD])
         document["info"]["description"] = said
         it.backends["crm"].on("rpc.discover", result(document))
-        await it.reload("services.crm.backend.timeout=3s")
+        await it.reload("services.crm.backend.headers={X-New: y}")
         await until(lambda: it.backends["crm"].calls("rpc.discover") > 1)
         await it.client().modern("tools/list")
         lines = (await it.client().modern("server/discover", {})).result["instructions"].splitlines()
@@ -169,7 +169,7 @@ async def test_a_service_without_a_listing_is_named_and_nothing_is_cached() -> N
     async with grouped() as it:
         it.backends["shop"].on("rpc.discover", BROKEN)
         it.backends["shop"].default = BROKEN
-        await it.reload("services.shop.backend.timeout=3s", "services.shop.backend.listing.dialect=openrpc")
+        await it.reload("services.shop.backend.headers={X-New: y}", "services.shop.backend.listing.dialect=openrpc")
         found = (await it.client().modern("tools/list")).result
         assert [tool["name"] for tool in found["tools"]] == ["crm_add"]
         assert (found["ttlMs"], found["_meta"]["missingServices"]) == (0, ["shop"])
@@ -193,7 +193,7 @@ async def test_only_where_no_service_has_a_listing_the_group_has_none() -> None:
         knobs = [
             f"services.{name}.backend.{knob}"
             for name in it.backends
-            for knob in ("timeout=3s", "listing.dialect=openrpc")
+            for knob in ("headers={X-New: y}", "listing.dialect=openrpc")
         ]
         await it.reload(*knobs)
         answer = await it.client().list(REST)
@@ -204,7 +204,7 @@ async def test_only_where_no_service_has_a_listing_the_group_has_none() -> None:
 async def test_a_service_that_hangs_delays_no_call_of_another_one() -> None:
     async with grouped("services.shop.backend.listing.dialect=openrpc") as it:
         it.backends["shop"].on("rpc.discover", Hang("head"))
-        await it.reload("services.shop.backend.timeout=3s")
+        await it.reload("services.shop.backend.headers={X-New: y}")
         call = await it.client().modern("tools/call", {"name": "crm.add", "arguments": TWO_AND_THREE})
         assert structured(call) == {"sum": 5}
 
@@ -213,7 +213,7 @@ async def test_streams_learn_that_a_service_is_back() -> None:
     async with grouped(SOON) as it:
         it.backends["shop"].on("rpc.discover", BROKEN)
         it.backends["shop"].default = BROKEN
-        await it.reload("services.shop.backend.timeout=3s", "services.shop.backend.listing.dialect=openrpc")
+        await it.reload("services.shop.backend.headers={X-New: y}", "services.shop.backend.listing.dialect=openrpc")
         assert await it.names() == ["crm_add"]
         async with it.client().listen({"toolsListChanged": True}) as stream:
             assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
