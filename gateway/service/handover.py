@@ -71,7 +71,7 @@ class Handover(Generic[Old]):
                 async with asyncio.timeout(self.until - time.monotonic()):
                     await has_come.wait()
             except TimeoutError:
-                log.warning("the old listing and endpoint serve no longer")
+                log.info("the old listing and endpoint serve no longer")
             discovery.followers.discard(follow)
             discovery.end_former()
             await asyncio.sleep(_LONGER)

@@ -179,8 +179,8 @@ EVENTS: Final = (
     # Listings
     Event("listing refreshed", "info", "dialect tools quarantined changed ms", "The service was listed."),
     Event("listing failed", "warning", "steps cause next serving attempts", "Run `check`, which explains each step."),
-    Event("the old listing and endpoint serve no longer", "warning", "",
-          "No new listing came within `backend.listing.timeout` of [a reload](lifecycle.md#reload). Run `check`."),
+    Event("the old listing and endpoint serve no longer", "info", "",
+          "`backend.listing.timeout` after [a reload](lifecycle.md#reload), also for callers who have no new listing."),
     Event("listing failed unexpectedly", "error", "exc_info", "Report it."),
     Event("first tools", "debug", "tools more_tools", "The tools of the first listing."),
     Event("tools changed", "info", "new more_new gone more_gone", "Clients are told."),
