@@ -64,7 +64,7 @@ class BackendSource:
     understands that one. ``has_credential`` says that the questions carry one, whose refusal ends the search.
     ``accepted`` is the first question to which a response of JSON-RPC came. ``interview`` keeps what is known of each
     method. ``reserve`` counts the memory of answers until :meth:`close`, and says whether there is room. With
-    ``lenient`` an answer that is no sound JSON is mended.
+    ``lenient`` an answer that is no sound JSON is mended; ``mended`` says what was wrong with the last one, "" if none.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class BackendSource:
         self.listing = listing
         self.patience = patience
         self.form = form
-        self.accepted = ""
+        self.accepted = self.mended = ""
         self._others = tuple(others)
         self._has_credential = has_credential
         self._transport = transport
@@ -281,7 +281,8 @@ class BackendSource:
             raise ValueError(json_fault(reply.body)) from None
         if not self._lenient:
             raise ValueError(str(mended))
-        log.warning("answer about the listing mended", reason=str(mended))
+        self.mended = str(mended)
+        log.warning("answer about the listing mended", reason=self.mended)
         return value
 
 

@@ -339,7 +339,9 @@ class ListingReader:
         self._form, self._was_away = source.form, False
         # Discovery compares the digest of the answers, so an unchanged listing is not built again.
         digest = f"{listing.digest} {source.form}" if listing.digest else source.digest
-        return replace(listing, form=source.form, digest=digest, size=listing.size or source.size)
+        mended = f"the listing is no sound JSON and was mended: {source.mended}; correct the service"
+        notes = (*listing.notes, mended) if source.mended else listing.notes
+        return replace(listing, form=source.form, digest=digest, size=listing.size or source.size, notes=notes)
 
     def _source(
         self, caller: Caller, parts: RequestParts, patience: float | None, interview: Interview

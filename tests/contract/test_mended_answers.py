@@ -108,13 +108,19 @@ async def test_an_answer_to_a_call_is_mended_and_says_so(wire: str, bad: Bad) ->
 
 @pytest.mark.parametrize("wire", _WIRES)
 @each("bad", KINDS)
-async def test_a_listing_is_mended_and_the_log_says_so(wire: str, bad: Bad) -> None:
+async def test_a_listing_is_mended_and_the_log_and_check_say_so(wire: str, bad: Bad) -> None:
     with capture_logs() as lines:
         async with _front(wire, bad, "rpc.discover", "backend.listing.dialect=openrpc") as gateway:
             assert set(await gateway.tools()) == {"odd"}
+            assert gateway.gateway is not None
+            (service,) = gateway.gateway.services.values()
+            catalog = service.discovery.current()
+            assert catalog is not None
     told = [line["reason"] for line in lines if line["event"] == "answer about the listing mended"]
     assert len(told) == (0 if _is_skipped(wire, bad) else 1)
     assert all(" (byte " in reason for reason in told)
+    mended = [remark for remark in catalog.notes if "no sound JSON" in remark]
+    assert mended == [f"the listing is no sound JSON and was mended: {reason}; correct the service" for reason in told]
 
 
 @pytest.mark.parametrize("wire", _WIRES)
