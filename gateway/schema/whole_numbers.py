@@ -4,7 +4,7 @@ To JSON Schema 5.0 is the integer 5 (2020-12, validation §6.1.1), and many serv
 a place is found once for each place, when a value is first there.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -15,7 +15,8 @@ from gateway.model.schema_keywords import IN_PLACE_LISTS, in_place
 
 MOST_EXACT: Final = 2**53
 """Integers up to here are the same in every client and service; beyond, some read the nearest fraction."""
-_LOOKED_AT: Final = (float, dict, list)
+MAY_CHANGE: Final = frozenset((float, dict, list))
+"""Types of values that may be whole numbers with a point, or have some in them."""
 _COMBINING: Final = ("then", "else", *IN_PLACE_LISTS, "dependentSchemas")
 """Keywords for schemas of the same value, without those that it need not match."""
 _EACH: Final = 500
@@ -42,33 +43,40 @@ class IntegerPlaces:
         self._root = schema
         self._places: dict[frozenset[int], _Place] = {}
         self._left = _MOST_APPLIED
+        self._first = self._place([schema])
 
     async def write_whole(self, arguments: Mapping[str, Any]) -> None:
         """Replace whole numbers of valid arguments, such as 5.0, up to :data:`MOST_EXACT` by integers, at those places.
         Other tasks get turns meanwhile."""
-        for value in arguments.values():
-            if type(value) in _LOOKED_AT:
-                await run_in_turns(self.steps(arguments), Turns())
-                return
+        await run_in_turns(self.steps(arguments), Turns())
 
     def steps(self, arguments: Mapping[str, Any]) -> Generator[None, None, None]:
         """Do what :meth:`write_whole` does, and yield after each step."""
-        pending: list[tuple[Any, _Place | None]] = [(arguments, self._place([self._root]))]
+        pending: list[tuple[Any, _Place | None]] = [(arguments, self._first)]
         while pending:
             holder, place = pending.pop()
             if place is None:
                 continue
-            steps = range(len(holder)) if isinstance(holder, list) else holder
-            for number, step in enumerate(steps, 1):
-                kind = type(value := holder[step])
-                if kind in _LOOKED_AT and (inner := self._inner(place, step)) is not None:
-                    if kind is not float:
-                        pending.append((value, inner))
-                    elif inner.is_integer and value.is_integer() and abs(value) <= MOST_EXACT:
-                        holder[step] = int(value)
-                if not number % _EACH:
-                    yield
-            yield
+            steps = list(range(len(holder)) if isinstance(holder, list) else holder)
+            for begin in range(0, len(steps), _EACH):
+                pending += self._inside(holder, steps[begin : begin + _EACH], place)
+                yield
+
+    def _inside(self, holder: Any, steps: Iterable[Any], place: _Place) -> Iterator[tuple[Any, _Place]]:
+        """Write some members or items, and yield those that hold others, with their places."""
+        known, named = place.inner, place.named
+        for step in steps:
+            value = holder[step]
+            kind = type(value)
+            if kind not in MAY_CHANGE:
+                continue
+            inner = known.get(step if step in named else type(step)) or self._inner(place, step)
+            if inner is None:
+                continue
+            if kind is not float:
+                yield value, inner
+            elif inner.is_integer and value.is_integer() and -MOST_EXACT <= value <= MOST_EXACT:
+                holder[step] = int(value)
 
     def _inner(self, place: _Place, step: str | int) -> _Place | None:
         """Return the place of a member or an item, None where no subschema applies."""

@@ -43,6 +43,15 @@ async def test_every_number_of_a_long_list_and_at_the_end_of_a_deep_value_is_wri
     assert await written({"$ref": "#/$defs/node"}, deep) == deep.replace("1.0", "1")
 
 
+def test_the_bound_is_for_places_and_not_for_calls() -> None:
+    validator = VALIDATORS.compile({"properties": {"x": {"type": "integer"}}})
+    assert validator.integers is not None
+    for _ in range(20_000):
+        run_at_once(validator.integers.steps({"x": 1.0}))
+    run_at_once(validator.integers.steps(last := {"x": 1.0}))
+    assert jsonrpc.encode(last) == b'{"x":1}'
+
+
 def test_places_beyond_a_bound_are_left_as_they_are() -> None:
     names = [f"p{number}" for number in range(40)]
     parts = {
