@@ -255,19 +255,22 @@ class BackendClient:
         log.warning("backend answer unusable", method=method, **seen, reason=violation)
         if (failure := reply.failure()) is not None:
             return failure
+        status = f" ({reply.label})" if http is not None and not reply.is_success else ""
         if not reply.body.strip():
-            return errors.BadBackendAnswer(f"The backend's answer is empty; {UNKNOWN}")
+            return errors.BadBackendAnswer(f"The backend's answer is empty{status}; {UNKNOWN}")
         try:
             jsonrpc.decode(reply.body)
         except ValueError:
             broken = broken or json_fault(reply.body)
-            return errors.BadBackendAnswer(NOT_JSON.format(broken) + UNQUOTED * echoes_unquoted(reply.body, id))
+            return errors.BadBackendAnswer(
+                NOT_JSON.format(broken) + status + UNQUOTED * echoes_unquoted(reply.body, id)
+            )
         knob = (
             "; the operator can set backend.version where it is 1.0"
             if reply.is_success and b'"jsonrpc"' not in reply.body
             else ""
         )
-        words = f"The backend's answer is not a JSON-RPC response: {violation}; {UNKNOWN}{knob}"
+        words = f"The backend's answer{status} is not a JSON-RPC response: {violation}; {UNKNOWN}{knob}"
         return errors.BadBackendAnswer(words)
 
 

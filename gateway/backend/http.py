@@ -95,13 +95,13 @@ class HttpReply(Reply, eq=False, gc=False, kw_only=True):
     def failure(self) -> errors.ToolFault | None:
         status = self.answer.status
         if status == 403:
-            return errors.BackendDenied("The backend refuses this caller")
+            return errors.BackendDenied("The backend refuses this caller (HTTP 403)")
         if status == _BUSY:
             return errors.BackendBusy(f"The backend is busy (HTTP 503); {UNKNOWN}")
         if status >= 500:
             return errors.BackendUnavailable(f"The backend failed (HTTP {status}); {UNKNOWN}")
         if 300 <= status < 400:
-            return errors.BadBackendAnswer(f"The backend redirects, which is not followed; {UNKNOWN}")
+            return errors.BadBackendAnswer(f"The backend redirects (HTTP {status}), which is not followed; {UNKNOWN}")
         return None
 
     def summary(self, violation: str = "") -> SourceAnswer:

@@ -58,12 +58,13 @@ log = structlog.get_logger()
 class BackendSource:
     """Ask the questions about one listing, with one caller's credential, within one deadline.
 
-    ``url`` is the JSON-RPC endpoint, ``listing`` what the operator says of the listing.
-    ``patience`` bounds each question, in seconds. ``secrets`` and those in ``parts`` are removed from answers.
-    ``form`` is the form of the questions. It becomes one of ``others`` where the service complains about the first and
-    understands that one. ``has_credential`` says that the questions carry one, whose refusal ends the search.
-    ``accepted`` is the first question to which a response of JSON-RPC came. ``interview`` keeps what is known of each
-    method. ``reserve`` counts the memory of answers until :meth:`close`, and says whether there is room. With
+    ``url`` is the JSON-RPC endpoint, ``listing`` what the operator says of the listing. ``patience`` bounds each
+    question, in seconds. ``secrets`` and those in ``parts`` are removed from answers. ``form`` is the form of the
+    questions. It becomes one of ``others`` where the service complains about the first and understands that one.
+    ``has_credential`` says that the questions carry one, whose refusal ends the search. ``accepted`` is the first
+    question to which a response of JSON-RPC came. ``by_url`` has for each URL that was called an answer, such a
+    response if there was one; ``document`` is the URL of the last document that came. ``interview`` keeps what is known
+    of each method. ``reserve`` counts the memory of answers until :meth:`close`, and says whether there is room. With
     ``lenient`` an answer that is no sound JSON is mended; ``mended`` says what was wrong with the last one, "" if none.
     """
 
@@ -88,7 +89,8 @@ class BackendSource:
         self.listing = listing
         self.patience = patience
         self.form = form
-        self.accepted = self.mended = ""
+        self.accepted = self.document = self.mended = ""
+        self.by_url: dict[str, SourceAnswer] = {}
         self._others = tuple(others)
         self._has_credential = has_credential
         self._transport = transport
@@ -127,6 +129,13 @@ class BackendSource:
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         """Send a JSON-RPC call to the listing's own URL, if it has one, else to ``url``."""
+        answer = await self._call_in_some_form(method, params)
+        url = self.listing.url or self.url
+        if url not in self.by_url or answer.is_response:
+            self.by_url[url] = answer
+        return answer
+
+    async def _call_in_some_form(self, method: str, params: Any) -> SourceAnswer:
         answer, complains = await self._call_once(method, params, self.form)
         # The other forms are tried once: they cost questions, and a service that refuses all has another reason.
         others, self._others = (self._others, ()) if complains or answer.has_value else ((), self._others)
@@ -142,8 +151,16 @@ class BackendSource:
                 return again
         return answer
 
-    async def _call_once(self, method: str, params: Any, form: MessageForm) -> tuple[SourceAnswer, bool]:
-        """Return the answer, and whether it complains about the form."""
+    async def ask_at(self, url: str, method: str, patience: float) -> SourceAnswer:
+        """Send one call to another URL. It has ``patience`` seconds, whatever the listing left."""
+        self.patience = patience
+        self.restart()
+        return (await self._call_once(method, None, self.form, url))[0]
+
+    async def _call_once(
+        self, method: str, params: Any, form: MessageForm, url: str | None = None
+    ) -> tuple[SourceAnswer, bool]:
+        """Return the answer, and whether it complains about the form. ``url`` is another one than the listing's."""
         if params is None and form.always_params:
             params = []
         # An id of the question's own, and the same each time: services echo it, and equal listings need equal digests.
@@ -153,7 +170,7 @@ class BackendSource:
         body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
         is_socket = not self._transport.has_documents
         form = replace(form, in_order=is_socket and self.form.in_order is not False)  # until an answer has an id
-        outgoing = Outgoing(id, body, self._parts, self._parts.headers, self.listing.url, form)
+        outgoing = Outgoing(id, body, self._parts, self._parts.headers, url or self.listing.url, form)
         reply = await self._ask(outgoing)
         if isinstance(reply, SourceAnswer):
             return reply, is_socket and (reply.late or reply.ended)
@@ -170,7 +187,9 @@ class BackendSource:
         reply = await self._ask(Outgoing(None, b"", self._parts, self._parts.headers, url))
         if isinstance(reply, SourceAnswer):
             return reply
-        return replace(await self._document_in(reply), http=reply.http, retry_after=reply.wanted_pause)
+        found = await self._document_in(reply)
+        self.document = url if found.has_value else self.document
+        return replace(found, http=reply.http, retry_after=reply.wanted_pause)
 
     async def read_file(self, file: str) -> bytes:
         """Return the content of a local file. Raises :class:`OSError`."""

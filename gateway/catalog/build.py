@@ -68,6 +68,7 @@ class Builder:
             notes=(*listing.notes, *notes),
             hidden=tuple(sorted(hidden)),
             service=texts.clean_service_info(listing.service),
+            endpoints=listing.endpoints,
         )
 
     def _build(

@@ -287,6 +287,7 @@ def lint_catalog(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     offered = [tool.method for tool in catalog.tools] + [method.name for method in catalog.quarantined]
     yield from Curation(settings).remarks([*offered, *catalog.hidden])
     yield from catalog.notes
+    yield from (str(fault) for fault in catalog.endpoints if fault.kind == "odd")
 
 
 def lacks_description(tool: Tool) -> bool:

@@ -12,7 +12,7 @@ from gateway.auth.claims import IssuerPolicy
 from gateway.catalog.advice import advise, tokens_of
 from gateway.catalog.curation import lint_catalog
 from gateway.cli import report
-from gateway.cli.contact import ContactFailed, contact
+from gateway.cli.contact import ContactFailed, contact, find_endpoint
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE, fail
 from gateway.config.source import ConfigError
 from gateway.config.warnings import config_warnings
@@ -103,6 +103,7 @@ async def _check(settings: ResourceSettings, token: str | None, warnings: list[s
 
     async def keep(service: Resource, caller: Caller, catalog: Catalog) -> Catalog:
         checked.catalog, checked.principal = catalog, caller.principal
+        checked.failure = await find_endpoint(service, catalog)
         if caller.principal is not None and caller.token is None:
             checked.token = TokenReport.of_key(caller.principal)
         elif token is not None:
@@ -125,7 +126,7 @@ async def _check(settings: ResourceSettings, token: str | None, warnings: list[s
         say(*principal_lines(checked.principal), *checked.token.lines())
     say(*report.check(settings, catalog, checked.warnings))
     lines = _failure_lines(settings, checked, catalog)
-    checked.failure = ContactFailed(FAILED, lines) if lines else None
+    checked.failure = checked.failure or (ContactFailed(FAILED, lines) if lines else None)
     return checked
 
 

@@ -11,7 +11,7 @@ from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
 from gateway.config.service_files import ServiceFiles, backend_tls
 from gateway.config.source import ConfigError
 from gateway.diagnosis.access import TokenReport
-from gateway.diagnosis.no_listing import NEEDS_TOKEN, diagnose
+from gateway.diagnosis.no_listing import NEEDS_TOKEN, diagnose, diagnose_endpoint
 from gateway.diagnosis.trouble import Diagnosis, Elsewhere, Trouble
 from gateway.errors import CatalogUnavailable, GatewayError, Unauthorized, UnknownTool
 from gateway.http_client.choice import open_client
@@ -131,13 +131,7 @@ async def _diagnose(service: Resource, caller: Caller, failure: BaseException | 
         except GatewayError:
             return None
 
-    # Not the client of calls, which may answer challenges.
-    tls = backend_tls(settings)
-    outbound = open_client(settings, tls, HEADERS, lambda _: True, digest=False)
-    try:
-        found = await diagnose(trouble, Elsewhere(outbound, tls, probe_listing, ask_here))
-    finally:
-        await outbound.close()
+    found = await _ask_elsewhere(service, lambda elsewhere: diagnose(trouble, elsewhere), probe_listing, ask_here)
     if found.in_file:
         knob = settings.knob("backend.listing.file")
         lines = [f"{knob}: {fault}" for fault in found.cause.splitlines()]
@@ -146,3 +140,37 @@ async def _diagnose(service: Resource, caller: Caller, failure: BaseException | 
         lines = [*steps, f"cause        {found.cause}", f"next         {found.next}"]
     code = UNUSABLE if found.in_file else NO_LISTING
     raise ContactFailed(code, tuple(lines), found, trouble.steps) from failure
+
+
+async def find_endpoint(service: Resource, catalog: Catalog) -> ContactFailed | None:
+    """Return why calls cannot work although there is a listing, None where that is not known. The usual paths are
+    asked where no JSON-RPC endpoint is at the address of calls."""
+    faults = sorted((one for one in catalog.endpoints if one.kind != "odd"), key=lambda one: one.kind)
+    if not faults or not isinstance(service, Service):
+        return None
+    backend = service.settings.backend
+    listing = backend.listing.model_copy(update={"url": None})
+    settings = replace(service.settings, backend=backend.model_copy(update={"listing": listing}))
+    trouble = Trouble(settings, (), has_token=False, secrets=tuple(service.secrets))
+    found = await _ask_elsewhere(service, lambda elsewhere: diagnose_endpoint(trouble, elsewhere, faults[0]))
+    more = [f"             {fault}" for fault in faults[1:]]
+    return ContactFailed(NO_LISTING, (f"cause        {found.cause}", *more, f"next         {found.next}"), found)
+
+
+async def _nowhere(*_: Any) -> Any:
+    raise NoListing([])
+
+
+async def _ask_elsewhere(
+    service: Service,
+    ask: Callable[[Elsewhere], Coroutine[Any, Any, Diagnosis]],
+    probe_listing: Callable[[], Coroutine[Any, Any, Listing]] = _nowhere,
+    ask_here: Callable[[str, Any], Coroutine[Any, Any, Any]] = _nowhere,
+) -> Diagnosis:
+    """Return what further requests find. They do not go through the client of calls, which may answer challenges."""
+    tls = backend_tls(service.settings)
+    outbound = open_client(service.settings, tls, HEADERS, lambda _: True, digest=False)
+    try:
+        return await ask(Elsewhere(outbound, tls, probe_listing, ask_here))
+    finally:
+        await outbound.close()

@@ -13,7 +13,7 @@ from gateway.config import source as config
 from gateway.config.key_file import KeyFileError, read_keys
 from gateway.http_client.tls import TlsFiles
 from gateway.listing.dialect import NoListing
-from gateway.listing.reader import form_of
+from gateway.listing.forms import form_of
 from gateway.listing.static import read_fallback
 from gateway.model import Listing
 from gateway.settings import ResourceSettings, ServiceSettings

@@ -28,6 +28,7 @@ from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
 from gateway.listing.drupal import is_of_drupal
 from gateway.listing.reader import HELD_BACK
+from gateway.model import EndpointFault
 from gateway.units import format_duration
 
 _LOGIN_PAGE: Final = re.compile(
@@ -248,11 +249,29 @@ def _redirected(trouble: Trouble) -> Question | None:
     return lambda elsewhere: _at_usual_path(trouble, elsewhere, cause)
 
 
-async def _at_usual_path(trouble: Trouble, elsewhere: Elsewhere, cause: str) -> Diagnosis | None:
-    """Return what answers at the first of the usual paths that has more than a page or an error."""
-    answers = await elsewhere.usual_paths(trouble.url)
+async def diagnose_endpoint(trouble: Trouble, elsewhere: Elsewhere, fault: EndpointFault) -> Diagnosis:
+    """Return why calls cannot work although there is a listing. ``trouble`` is without steps, and of the address of
+    calls."""
+    if fault.kind == "refused":
+        modes, settings = credential_modes(trouble.settings), trouble.settings
+        step = correct_credentials(settings)
+        if modes.calls.name == "none":
+            step = f"Set {settings.knob('backend.credentials')}."
+        return trouble.clean(Diagnosis(f"{fault}.", step))
+    found = await _at_usual_path(trouble, elsewhere, str(fault), beside=True)
+    step = f"Set {trouble.knob} to the JSON-RPC endpoint; the service's own documentation has it."
+    return trouble.clean(found or Diagnosis(f"{fault}. The usual paths are none, either.", step))
+
+
+async def _at_usual_path(
+    trouble: Trouble, elsewhere: Elsewhere, cause: str, *, beside: bool = False
+) -> Diagnosis | None:
+    """Return what answers at the first of the usual paths that has more than a page or an error. ``beside`` also asks
+    the folder of the address, which may be that of a document."""
+    answers = await elsewhere.usual_paths(trouble.url, beside=beside)
     for url, http in (answer for answer in answers if is_message(answer[1])):
-        found = Diagnosis(f"{cause}, but {_path(url)} is one.", set_knob(trouble.knob, url))
+        there = f"{cause}. There is one at {_path(url)}." if beside else f"{cause}, but {_path(url)} is one."
+        found = Diagnosis(there, set_knob(trouble.knob, url))
         return (await mcp_server_at(url, elsewhere) if hints_at_mcp(url, http) else None) or found
     told = ((url, of_answer(trouble, http)) for url, http in answers if http.status in (400, 406, 409))
     return next((Diagnosis(f"At {_path(url)}: {found.cause}", found.next) for url, found in told if found), None)

@@ -173,11 +173,17 @@ class Elsewhere:
             return False
         return True
 
-    async def usual_paths(self, url: str) -> list[tuple[str, HttpFacts]]:
-        """Return what answers at the other usual paths, with or without a slash at their end."""
+    async def usual_paths(self, url: str, *, beside: bool = False) -> list[tuple[str, HttpFacts]]:
+        """Return what answers at the other usual paths, with or without a slash at their end, and with ``beside`` at
+        the folder of this one."""
         parts = urlsplit(url)
         own = parts.path.rstrip("/")
-        paths = [path for path in (own, f"{own}/", *PATHS, *(f"{path}/" for path in PATHS[1:5])) if path != parts.path]
+        folder = own.rpartition("/")[0] if beside else ""
+        paths = [
+            path
+            for path in (own, f"{own}/", folder, *PATHS, *(f"{path}/" for path in PATHS[1:5]))
+            if path != parts.path
+        ]
         asked = [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths) if path]
         answers = await asyncio.gather(*map(self.facts, asked))
         return list(zip(asked, answers, strict=True))

@@ -46,6 +46,8 @@ class CatalogSource(Protocol):
     async def drop_output_schema(self, tool: Tool) -> None: ...
     @property
     def problem(self) -> Problem: ...
+    @property
+    def astray(self) -> Problem: ...
 
 
 class Discovery:
@@ -96,8 +98,8 @@ class Discovery:
         )
         self.first_attempt_over = self._refresher.first_attempt_over
         self.refreshes: Mapping[str, int] = self._refresher.ended
-        self.problem, self.lack = self._refresher.problem, Problem()
-        """Why there is no new listing, and which tools an operator would miss in the last one."""
+        self.problem, self.lack, self.astray = self._refresher.problem, Problem(), Problem()
+        """Why there is no new listing, which tools an operator would miss in the last one, and where calls go wrong."""
         self.former: Discovery | None = None
         """What a predecessor listed, in place of listings that have not come yet. It asks no backend."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
@@ -370,10 +372,18 @@ class Discovery:
             follow(entry.view)
         return changed
 
+    def _note_endpoints(self, catalog: Catalog) -> None:
+        """Say where calls cannot work, once: the listing is right, and no address is changed."""
+        causes = "; ".join(str(fault) for fault in catalog.endpoints if fault.kind != "odd")
+        if causes and causes != self.astray.cause:
+            log.warning("calls cannot reach the service", cause=causes, next="Run `check`, which finds out more.")
+        self.astray.set(causes)
+
     def _publish(self, entry: ViewState, catalog: Catalog) -> bool:
         """Give a view another catalog. Return whether its tools changed."""
         catalog = self._catalogs.intern(catalog)
         self.lack.set(lack_of(catalog) if catalog.tools or catalog.quarantined or entry.view.is_shared else "")
+        self._note_endpoints(catalog)
         changed = self._show(entry, catalog)
         for language in () if changed else ("", *self.languages):
             # Most services do not translate: the caller's equal lists in other languages stay fresh with this one.

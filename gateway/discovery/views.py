@@ -125,7 +125,7 @@ class Catalogs:
     def intern(self, catalog: Catalog) -> Catalog:
         """Return the first catalog that was given here and equals this one."""
         known = self._by_digest.setdefault(catalog.digest, catalog)
-        remarks = attrgetter("dialect", "quarantined", "notes", "service")
+        remarks = attrgetter("dialect", "quarantined", "notes", "service", "endpoints")
         return known if remarks(known) == remarks(catalog) else catalog
 
 

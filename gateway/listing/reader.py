@@ -8,6 +8,7 @@ question has a short timeout.
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol, Self
 from urllib.parse import urlsplit
 
@@ -18,16 +19,18 @@ from gateway.backend.interview import Interview
 from gateway.backend.pace import Pace
 from gateway.backend.refusals import CredentialTries, RefusedBefore
 from gateway.backend.request_parts import RequestParts
-from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
+from gateway.backend.source import BackendSource
 from gateway.backend.transport import MAX_LISTING, Transport
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, static
 from gateway.listing.custom import Custom
 from gateway.listing.dialect import Dialect, ListingSource, NoListing, Step
+from gateway.listing.endpoints import Endpoints
+from gateway.listing.forms import form_of, other_forms
 from gateway.listing.help import Help
 from gateway.listing.ovsdb import Ovsdb
 from gateway.listing.truenas import TrueNas
 from gateway.listing.ubus import Ubus
-from gateway.model import ANONYMOUS, NOT_ASKED, Caller, Listing, MessageForm, SourceAnswer, View
+from gateway.model import ANONYMOUS, NOT_ASKED, Caller, EndpointFault, Listing, SourceAnswer, View
 from gateway.settings.backend import Backend
 from gateway.text import secrets_in
 
@@ -212,8 +215,9 @@ class ListingCredential(Protocol):
 class ListingReader:
     """Fetch listings of one backend. The dialect that probing found is kept until the backend stops speaking it, and so
     is the message form. ``transport_of`` returns the way for the listings of one caller, for "" those of all callers.
-    ``secrets`` are removed from the listing. ``dialect`` is what an earlier reader found, or "auto". ``progress`` is
-    called with each dialect that probing tries. ``pace`` makes the pace of questions about methods."""
+    ``secrets`` are removed from the listing. ``calls_alike``: calls have the credential of listings. ``dialect`` is
+    what an earlier reader found, or "auto". ``progress`` is called with each dialect that probing tries. ``pace`` makes
+    the pace of questions about methods."""
 
     transport_of: Callable[[str], Transport]
     settings: Backend
@@ -224,10 +228,12 @@ class ListingReader:
     dialect: str = "auto"
     reserve: Callable[[int], bool] = lambda _: True
     pace: Callable[[], Pace] = Pace
+    calls_alike: bool = True
 
     def __post_init__(self) -> None:
         self._form = form_of(self.settings)
         self._interviews: LRUCache[View, Interview] = LRUCache(_MOST_KEPT, getsizeof=lambda kept: kept.size)
+        self._endpoints = Endpoints(trusts_refusals=self.calls_alike)
         self._was_away = False
         self._probes = self.settings.listing.dialect == "auto"
         self._question, self._answered = FIRST, ""
@@ -237,6 +243,7 @@ class ListingReader:
 
     def ask_all(self) -> None:
         """Ask about all methods in the next refresh, also where their listing is known."""
+        self._endpoints.forget()
         for interview in self._interviews.values():
             interview.ask_all()
 
@@ -311,21 +318,30 @@ class ListingReader:
         if self.dialect != "auto":
             source = self._source(caller, parts, None, interview)
             try:
-                return await self._ask(DIALECTS[self.dialect].fetch_listing, source)
+                return await self._ask(DIALECTS[self.dialect].fetch_listing, source, caller)
             except NoListing as error:
                 # A backend that is down, or denies the listing, may still speak the dialect.
                 if not self._probes or error.unreachable or error.away or error.denied or error.is_partial:
                     raise
         source = self._source(caller, parts, PATIENCE, interview)
         was_away = self._was_away
-        listing = await self._ask(lambda source: probe_dialects(source, self.progress, was_away=was_away), source)
+        listing = await self._ask(
+            lambda source: probe_dialects(source, self.progress, was_away=was_away), source, caller
+        )
         self.dialect = listing.dialect
         return listing
 
-    async def _ask(self, fetch: Callable[[ListingSource], Awaitable[Listing]], source: BackendSource) -> Listing:
+    async def _ask(
+        self, fetch: Callable[[ListingSource], Awaitable[Listing]], source: BackendSource, caller: Caller
+    ) -> Listing:
         source.interview.start(source.restart, source.grant)
         try:
             listing = await fetch(source)
+            # Discovery compares the digest of the answers, so an unchanged listing is not built again.
+            digest = f"{listing.digest} {source.form}" if listing.digest else source.digest
+            mended = f"the listing is no sound JSON and was mended: {source.mended}; correct the service"
+            notes = (*listing.notes, mended) if source.mended else listing.notes
+            endpoints = await self._find_endpoint_faults(listing, source, caller)
         except NoListing as error:
             self._was_away = error.away
             if error.away:
@@ -337,18 +353,24 @@ class ListingReader:
             self._answered = self._answered or source.accepted
             source.close()
         self._form, self._was_away = source.form, False
-        # Discovery compares the digest of the answers, so an unchanged listing is not built again.
-        digest = f"{listing.digest} {source.form}" if listing.digest else source.digest
-        mended = f"the listing is no sound JSON and was mended: {source.mended}; correct the service"
-        notes = (*listing.notes, mended) if source.mended else listing.notes
-        return replace(listing, form=source.form, digest=digest, size=listing.size or source.size, notes=notes)
+        digest = f"{digest} {endpoints}" if endpoints else digest
+        size = listing.size or source.size
+        return replace(listing, form=source.form, endpoints=endpoints, digest=digest, size=size, notes=notes)
+
+    async def _find_endpoint_faults(
+        self, listing: Listing, source: BackendSource, caller: Caller
+    ) -> tuple[EndpointFault, ...]:
+        if self.settings.wire != "http":
+            return ()
+        ask = partial(source.ask_at, method=FIRST, patience=PATIENCE)
+        return await self._endpoints.faults(listing, source, ask, is_shared=caller.view.is_shared)
 
     def _source(
         self, caller: Caller, parts: RequestParts, patience: float | None, interview: Interview
     ) -> BackendSource:
         settings, listing = self.settings, self.settings.listing
         has_credential = self.credential.tries is not None or bool(parts.secrets)
-        others = _other_forms(settings) if self._form == form_of(settings) else ()
+        others = other_forms(settings) if self._form == form_of(settings) else ()
         if any(form.framing != self._form.framing for form in others):
             patience = PATIENCE  # who waits for the end of a message says nothing
         # A shared listing has one language: its view names none. The first caller must not choose it for all.
@@ -369,21 +391,3 @@ class ListingReader:
             interview=interview,
             lenient=settings.lenient,
         )
-
-
-def form_of(settings: Backend) -> MessageForm:
-    """Return the configured message form, or the first one to try."""
-    form = {"1.0": ONE, "2.0-with-params": ALWAYS}.get(settings.version, PLAIN)
-    return replace(form, integer_ids=settings.ids == "integer", framing=settings.framing)
-
-
-def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
-    """Return the message forms to try where the backend does not understand the first."""
-    first = form_of(settings)
-    others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,)}.get(settings.version, ())
-    forms = [replace(form, integer_ids=first.integer_ids, framing=first.framing) for form in others]
-    if settings.ids == "auto":
-        forms.append(replace(first, integer_ids=True))
-    if settings.wire == "stream" and settings.framing == "auto":
-        forms += [replace(first, framing=framing) for framing in ("etx", "content-length")]
-    return tuple(form for form in forms if form != first)

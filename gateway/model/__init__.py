@@ -18,6 +18,7 @@ from gateway.model.callers import (
 )
 from gateway.model.listed import (
     NOT_ASKED,
+    EndpointFault,
     HttpFacts,
     JsonObject,
     Listing,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 JsonObject: TypeAlias = Mapping[str, Any]
 Schema: TypeAlias = Mapping[str, Any] | bool
@@ -118,6 +118,11 @@ class SourceAnswer:
     retry_after: int | None = None
     http: HttpFacts | None = field(default=None, compare=False)
 
+    @property
+    def is_response(self) -> bool:
+        """Return whether a call got a response of JSON-RPC."""
+        return self.has_value or self.error != ""
+
 
 NOT_ASKED: Final = SourceAnswer("not asked")
 """The answer to a question that this service's transport cannot carry."""
@@ -153,10 +158,30 @@ class ServiceInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointFault:
+    """Hold that calls may not work at ``path``, and what it ``answers``: it is ``missing`` where no JSON-RPC endpoint
+    is, it has ``refused`` the credential, or it is ``odd``. ``listing`` is where the listing is."""
+
+    path: str
+    answers: str
+    kind: Literal["missing", "refused", "odd"]
+    listing: str
+
+    def __str__(self) -> str:
+        if self.kind == "odd":
+            return f"whether {self.path} is a JSON-RPC endpoint is not known: {self.answers}"
+        missing = self.kind == "missing"
+        what = f"there is no JSON-RPC endpoint at {self.path}" if missing else f"{self.path} refuses access to calls"
+        return f"The listing is at {self.listing}, but {what}: {self.answers}"
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
     """Hold what a dialect made of a backend's answers. ``notes`` are remarks for the operator. ``form`` is the form of
     messages that obtained the listing; its methods are called in the same form. With ``by_position``, methods whose
     structure is unknown are called by position, else by name.
+
+    ``endpoints`` says where its calls may not work.
 
     ``digest`` is the digest of the answers, "" where it is unknown. Equal answers make equal listings. ``size`` is the
     bytes of the answers.
@@ -172,6 +197,7 @@ class Listing:
     notes: tuple[str, ...] = ()
     form: MessageForm = MessageForm()
     by_position: bool = False
+    endpoints: tuple[EndpointFault, ...] = ()
     digest: str = ""
     size: int = 0
     partial: str = ""

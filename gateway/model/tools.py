@@ -12,7 +12,15 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
-from gateway.model.listed import JsonObject, MessageForm, QuarantinedMethod, Schema, ServiceInfo, Structure
+from gateway.model.listed import (
+    EndpointFault,
+    JsonObject,
+    MessageForm,
+    QuarantinedMethod,
+    Schema,
+    ServiceInfo,
+    Structure,
+)
 from gateway.model.schema_keywords import without_booleans
 
 
@@ -253,7 +261,7 @@ class Catalog:
     """Hold the tools of one listing, sorted by name.
 
     ``hidden`` are the methods that the operator does not offer. ``service`` is what the listing says of the service
-    itself, cleaned.
+    itself, cleaned. ``endpoints`` says where calls may not work.
     """
 
     tools: tuple[Tool, ...]
@@ -262,6 +270,7 @@ class Catalog:
     notes: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     service: ServiceInfo = field(default_factory=ServiceInfo)
+    endpoints: tuple[EndpointFault, ...] = ()
 
     @cached_property
     def digest(self) -> str:

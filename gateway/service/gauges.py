@@ -74,6 +74,7 @@ def resource_status(one: Resource) -> dict[str, Any]:
         failed = [problem | ({"diagnosis": known} if known else {}) for problem in describe_problems([listing])]
         problems = [
             *with_runbook("McpGatewayServiceNotListed", failed),
+            *with_runbook("McpGatewayServiceErrors", describe_problems([of_service.discovery.astray])),
             *with_runbook("McpGatewayToolsQuarantined", describe_problems([lack])),
             *with_runbook("McpGatewayBreakerOpen", describe_problems([breaker.problem, breaker.problem_of_tool])),
             *problems,

@@ -193,6 +193,11 @@ class GroupCatalogs:
         causes = [f"{one.name}: {quote(cause)}" for one in self.members if (cause := one.discovery.problem.cause)]
         return Problem("; ".join(causes))
 
+    @property
+    def astray(self) -> Problem:
+        """Return nothing: each service says it of itself."""
+        return Problem()
+
     async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog:
         """Return the tools of each service in the caller's view. Those without a listing are named. Raise what the
         first service raises where none has a listing."""

@@ -34,7 +34,8 @@ from gateway.discovery.discovery import Discovery
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.invocation import Invocation
 from gateway.listing.dialect import NoListing
-from gateway.listing.reader import ListingReader, form_of
+from gateway.listing.forms import form_of
+from gateway.listing.reader import ListingReader
 from gateway.mcp import legacy, modern
 from gateway.model import SHARED, Catalog, NameStyle
 from gateway.service.handover import Handover
@@ -79,6 +80,8 @@ class Service(Resource):
             secrets=sent,
             dialect=alike.reader.dialect if alike else "auto",
             reserve=held.reserve_listing,
+            calls_alike=self._modes.calls.name == self._modes.effective_listing.name
+            and backend.listing.credentials.send is None,
         )
         self.shared_listing = shared_listing.SharedListing(self.reader.fetch_listing, self._store, settings)
         found = self.learned.param_structures, self.learned.broken_output_schemas

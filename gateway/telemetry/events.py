@@ -178,6 +178,8 @@ EVENTS: Final = (
     Event("no notifications of changed tools", "warning", "reason", "`stdio` could not open its stream."),
     # Listings
     Event("listing refreshed", "info", "dialect tools quarantined changed ms", "The service was listed."),
+    Event("calls cannot reach the service", "warning", "cause next", "It was listed, but its address is not that of a "
+          "JSON-RPC endpoint, or refuses access. Run `check`, which looks for the endpoint."),
     Event("listing failed", "warning", "steps cause next serving attempts", "Run `check`, which explains each step."),
     Event("the old listing and endpoint serve no longer", "info", "",
           "`backend.listing.timeout` after [a reload](lifecycle.md#reload), also for callers who have no new listing."),

@@ -139,7 +139,7 @@ class ServicePage:
     def about(self) -> dict[str, Any]:
         """Return what everybody may know of the service: its name, and its state in words."""
         info = self.operations.server_info(Caller()) if self._is_local else self.operations.public_info()
-        listing, calls = self._discovery.problem.cause, self.calls.cause
+        listing, calls = self._discovery.problem.cause, self.calls.cause or self._discovery.astray.cause
         why = f" ({excerpt(listing or calls, 400)})" if self._is_local else ""
         if reason := self.unready():
             state, word = f"It cannot answer yet: {reason}.", "starting"
