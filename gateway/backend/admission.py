@@ -112,6 +112,9 @@ class ListingAdmission:
         self._late = gate.late
         self._caller = caller
 
+    async def ends_after_one(self, patience: float) -> bool:
+        return await self._transport.ends_after_one(patience)
+
     async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
         """Ask one question, within ``timeout`` seconds including the wait for a turn. Raise :class:`OutboundError`."""
         caller, deadline = self._caller, time.monotonic() + timeout

@@ -8,7 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from gateway.backend.framing import Framing
 from gateway.backend.http import HEADERS, HttpTransport
-from gateway.backend.sockets import SocketLink, SocketTransport
+from gateway.backend.socket_link import SocketLink
+from gateway.backend.sockets import SocketTransport
 from gateway.backend.transport import MAX_LISTING, Outgoing
 from gateway.backend.unfinished import UnfinishedMessages
 from gateway.http_client.choice import open_client

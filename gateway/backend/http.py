@@ -176,6 +176,9 @@ class HttpTransport:
             return HttpReply(answer.body, answer=answer)
         return HttpReply(answer.body, _refusal(answer.status, parts), answer=answer, not_run=self._not_run)
 
+    async def ends_after_one(self, patience: float) -> bool:
+        return False  # the client sees how each exchange ends
+
     async def close(self) -> None:
         await self._client.close()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
+from msgspec import structs
 
 from gateway import jsonrpc
 from gateway.backend.interview import Interview
@@ -49,6 +50,8 @@ _MOST_ANSWERS: Final = 4
 """Sum of all answers about one listing, as a multiple of the largest one: each method may have one of its own."""
 _PART: Final = 64 * 1024
 """Bytes that are decoded in one step."""
+_END_WITHIN: Final = 0.1
+"""Seconds from the only answer of a listing within which its connection may end because of it."""
 _LEVELS: Final = 6
 """Levels of a document that are divided into parts."""
 
@@ -122,6 +125,19 @@ class BackendSource:
         """Return the digest of all questions and answers so far. Their order does not count."""
         return hashlib.sha256(b"".join(sorted(self._answer_hash))).hexdigest()
 
+    async def note_end(self) -> None:
+        """Learn whether the service ends each connection behind an answer. It may do so a moment after the only one."""
+        if self._transport.has_documents or self.form.alone or not self._answer_hash:
+            return
+        is_only = len(self._answer_hash) == 1
+        if await self._transport.ends_after_one(_END_WITHIN if is_only else 0.0):
+            self._learn_alone()
+
+    def _learn_alone(self) -> None:
+        """Note that the service takes one message for each connection."""
+        self.form = replace(self.form, alone=True)
+        log.info("form of messages learned", **asdict(self.form))
+
     def close(self) -> None:
         """Note that the answers are not needed any more."""
         self._reserve(-self._reserved)
@@ -146,7 +162,7 @@ class BackendSource:
                 continue
             again, complains = await self._call_once(method, params, form)
             if not complains and not again.away:  # of no answer nothing is learned
-                self.form = replace(form, in_order=self.form.in_order)
+                self.form = replace(form, in_order=self.form.in_order, alone=self.form.alone)
                 log.info("form of messages learned", **asdict(self.form))
                 return again
         return answer
@@ -164,12 +180,12 @@ class BackendSource:
         if params is None and form.always_params:
             params = []
         # An id of the question's own, and the same each time: services echo it, and equal listings need equal digests.
-        asked = f"{method} {params!r} {replace(form, in_order=None)}"
+        asked = f"{method} {params!r} {replace(form, in_order=None, alone=False)}"
         digits = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
         id = int(digits[:7], 16) if form.integer_ids else f"q{digits[:_ID_DIGITS]}"
         body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
         is_socket = not self._transport.has_documents
-        form = replace(form, in_order=is_socket and self.form.in_order is not False)  # until an answer has an id
+        form = replace(form, in_order=is_socket and self.form.in_order is not False, alone=self.form.alone)
         outgoing = Outgoing(id, body, self._parts, self._parts.headers, url or self.listing.url, form)
         reply = await self._ask(outgoing)
         if isinstance(reply, SourceAnswer):
@@ -215,7 +231,13 @@ class BackendSource:
             reply = await self._transport.send(outgoing, timeout=timeout, max_bytes=self._max_bytes)
         except ConnectFailed as error:
             return SourceAnswer(str(error), unreachable=True, away=True)
-        except DeadlinePassed:
+        except DeadlinePassed as error:
+            if again and error.ignored_second:
+                apart = structs.replace(outgoing, form=replace(outgoing.form, alone=True))
+                answer = await self._ask(apart, again=False)
+                if not isinstance(answer, SourceAnswer):
+                    self._learn_alone()
+                return answer
             return SourceAnswer(f"no answer within {round(timeout, 1):g} s", away=True, late=True)
         except Interrupted as error:  # a service may close a kept connection just as it is used again
             if again:
@@ -245,7 +267,7 @@ class BackendSource:
             return _not_json(reply, self._secrets, str(error), str(id)), complains
         if form.in_order:
             has_id = isinstance(document, dict) and document.get("id") is not None
-            self.form = replace(self.form, in_order=not has_id)
+            self.form = replace(self.form, in_order=not has_id)  # until an answer has an id
         try:
             # Before 1.0 is known, a bare value has to look like a listing: many services answer a bare text or
             # {"detail": "not found"} to any question, and from then on their errors would be taken for results.

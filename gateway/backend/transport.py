@@ -123,6 +123,11 @@ class Transport(Protocol):
     has_documents: bool
     """Says whether a message may ask for a document."""
 
+    async def ends_after_one(self, patience: float) -> bool:
+        """Return whether the service ends each connection behind one answer, where calls share connections. It may do
+        so ``patience`` seconds after the answer."""
+        ...
+
     async def send(self, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> Reply:
         """Send a message. ``timeout`` is in seconds, for all of it. Raises
         :class:`~gateway.http_client.response.OutboundError`."""

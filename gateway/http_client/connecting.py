@@ -24,6 +24,10 @@ REASONS: Final[dict[type[OSError], str]] = {
 }
 
 
+_FULL: Final = 0.005
+"""Seconds from one attempt to the next where as many wait at a Unix socket as it lets."""
+
+
 class Peer(NamedTuple):
     """Name what to connect to: a host and a port, with TLS or without, or else the path of a Unix socket."""
 
@@ -52,7 +56,7 @@ class Connector:
         try:
             async with asyncio.timeout_at(until):
                 if peer.path is not None:
-                    return (await self._loop.create_unix_connection(make, peer.path))[1]
+                    return await self._connect_to_path(peer.path, make)
                 return await self._connect_to_any(peer, make, await self._look_up(peer.host, peer.port), until)
         except TimeoutError:
             raise
@@ -62,6 +66,23 @@ class Connector:
             raise ConnectFailed(tls_reason(error, self._tls)) from error
         except OSError as error:
             raise ConnectFailed(REASONS.get(type(error), "no connection")) from error
+
+    async def _connect_to_path(self, path: str, make: Callable[[], AnyProtocol]) -> AnyProtocol:
+        """Connect to a Unix socket, and wait while as many wait there as the service lets: asyncio takes that for a
+        connection, on which everything fails."""
+        ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            ours.setblocking(False)
+            while True:
+                try:
+                    ours.connect(path)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(_FULL)
+            return (await self._loop.create_unix_connection(make, sock=ours))[1]
+        except BaseException:
+            ours.close()
+            raise
 
     async def _look_up(self, host: str, port: int) -> list[Address]:
         """Return the addresses of a host, at most :data:`DNS_TTL` seconds old. Raises :class:`OSError`."""

@@ -44,7 +44,9 @@ class Interrupted(OutboundError):
 
 
 class DeadlinePassed(OutboundError):
-    """Raised where no complete answer came in time."""
+    """Raised where no complete answer came in time. ``ignored_second``: the connection had brought one before."""
+
+    ignored_second = False
 
 
 class UnusableAnswer(OutboundError):

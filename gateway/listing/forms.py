@@ -10,7 +10,8 @@ from gateway.settings.backend import Backend
 def form_of(settings: Backend) -> MessageForm:
     """Return the configured message form, or the first one to try."""
     form = {"1.0": ONE, "2.0-with-params": ALWAYS}.get(settings.version, PLAIN)
-    return replace(form, integer_ids=settings.ids == "integer", framing=settings.framing)
+    alone = settings.calls_per_connection == 1
+    return replace(form, integer_ids=settings.ids == "integer", framing=settings.framing, alone=alone)
 
 
 def other_forms(settings: Backend) -> tuple[MessageForm, ...]:
@@ -22,4 +23,5 @@ def other_forms(settings: Backend) -> tuple[MessageForm, ...]:
         forms.append(replace(first, integer_ids=True))
     if settings.wire == "stream" and settings.framing == "auto":
         forms += [replace(first, framing=framing) for framing in ("etx", "content-length")]
+    forms = [replace(form, alone=first.alone) for form in forms]
     return tuple(form for form in forms if form != first)

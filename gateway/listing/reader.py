@@ -342,6 +342,7 @@ class ListingReader:
             mended = f"the listing is no sound JSON and was mended: {source.mended}; correct the service"
             notes = (*listing.notes, mended) if source.mended else listing.notes
             endpoints = await self._find_endpoint_faults(listing, source, caller)
+            await source.note_end()
         except NoListing as error:
             self._was_away = error.away
             if error.away:

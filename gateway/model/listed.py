@@ -31,13 +31,15 @@ class Version(StrEnum):
 class MessageForm:
     """Hold the form of messages that a backend understands: the version of JSON-RPC, whether ``params`` is always
     required, and whether ids have to be integers. JSON-RPC 1.0 always has ``params``, as a list. On a stream also how
-    messages are told apart, and whether answers have no ids and come in the order of the calls (None: not known)."""
+    messages are told apart, and whether answers have no ids and come in the order of the calls (None: not known).
+    ``alone``: each message has a connection of its own."""
 
     version: Version = Version.TWO
     always_params: bool = False
     integer_ids: bool = False
     framing: str = "auto"
     in_order: bool | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

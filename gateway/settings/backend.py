@@ -206,6 +206,14 @@ class Backend(Section):
         "byte 3 follows each. content-length: a header before each. auto: learned from the questions for the listing; "
         "for a listing file, lines are sent, and JSON with anything between it is read.",
     )
+    calls_per_connection: int | None = knob(
+        None,
+        "ws, wss, tcp, tls and unix: 1, where a connection carries one call alone, for such a service with a listing "
+        "file. Absent: all calls share a connection, or have one each where the service ends it behind its "
+        "first answer, or reads no more, as is learned from the questions for the listing.",
+        ge=1,
+        le=1,
+    )
     timeout: Duration = knob(
         30.0, "Deadline of a call, from the wait for a free connection to the last byte of the answer.", gt=0, le=3600
     )
@@ -277,6 +285,8 @@ class Backend(Section):
     def conflict(self) -> str:
         if self.framing != "auto" and self.wire != "stream":
             return f"framing is for tcp, tls and unix, but url has {self.url.partition(':')[0]}: leave it out"
+        if self.calls_per_connection is not None and self.wire == "http":
+            return "calls_per_connection is for ws, wss, tcp, tls and unix: over HTTP the service says it itself"
         return ""
 
     @property

@@ -40,6 +40,7 @@ FIELDS: Final = {
     "gone": "names of tools that are gone",
     "host": "the address that the port is bound to",
     "ignored": "keys that cannot be used, with the reason",
+    "alone": "whether each message has a connection of its own",
     "in_order": "whether answers come without ids, in order",
     "integer_ids": "whether ids are integers",
     "issuer": "the issuer",
@@ -195,7 +196,9 @@ EVENTS: Final = (
     Event("the listing quotes a credential, which is taken out of it", "warning", "", "Correct the service."),
     Event("a result broke the output schema, which is listed no more", "warning", "method tool", "Correct the schema, "
           "or set `catalog.tools.*.output_schema: false`."),
-    Event("form of messages learned", "info", "version integer_ids always_params framing in_order",
+    Event("the backend ends each connection after one call; each call gets one of its own", "info", "",
+          "`backend.calls_per_connection: 1` says it before the first call."),
+    Event("form of messages learned", "info", "version integer_ids always_params framing in_order alone",
           "Later messages have it."),
     Event("shape of params learned", "info", "method structure", "Later calls begin with it."),
     # Calls

@@ -26,6 +26,7 @@ from tests.waiting import PATIENCE, until
 
 FRAMINGS: Final = ("newline", "none", "etx", "content-length")
 IN_ORDER: Final = MessageForm(in_order=True)
+UNKNOWN_METHOD: Final = {"code": -32601, "message": "Method not found"}
 DOCUMENT: Final = {
     "openrpc": "1.2.6",
     "info": {"title": "Far", "version": "1"},
@@ -259,3 +260,70 @@ async def test_words_of_a_path_that_cannot_be_used_do_not_name_it(tmp_path: Path
             await ask(transport)
         assert not caught.value.sent
         await transport.close()
+
+
+class OneCall(Listed):
+    """Answers the first message of each connection, and ends it, as libjson-rpc-cpp does, or reads no more. Lists
+    ``add`` in an answer to the ``listing``."""
+
+    def __init__(self, listing: str, *, ends: bool) -> None:
+        super().__init__("newline")
+        self.ends = ends
+        self.listed = {"rpc.discover": DOCUMENT, "core.describe": {"add": {"params": [{"name": "a"}]}}}
+        self.listing = listing
+
+    async def answer_to(self, message: Json) -> bytes:
+        method = message["method"]
+        known = method in ("add", self.listing)
+        found = {"result": self.listed.get(method, message.get("params"))} if known else {"error": UNKNOWN_METHOD}
+        return json.dumps({"jsonrpc": "2.0", "id": message["id"], **found}).encode()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(self.wrap(await self.answer_to(json.loads(await reader.readline()))))
+        while not self.ends and await reader.read(65536):
+            pass
+
+
+async def forty_calls(stand: StreamStand, *knobs: str) -> list[Any]:
+    """The values of 40 calls, eight at a time."""
+    eight = asyncio.Semaphore(8)
+
+    async def call(gateway: Any, number: int) -> Any:
+        async with eight:
+            called = await gateway.call("rest", "add", {"a": number})
+            return called.text if called.failed else called.value
+
+    async with front(stand.url, "backend.timeout=5s", *knobs) as gateway:
+        return await asyncio.gather(*(call(gateway, number) for number in range(40)))
+
+
+@each(
+    ("listing", "ends", "knobs"),
+    [
+        ("rpc.discover", True, ()),
+        ("core.describe", True, ()),
+        ("core.describe", False, ()),
+        ("", True, ("backend.calls_per_connection=1",)),
+        ("", False, ("backend.calls_per_connection=1",)),
+    ],
+)
+async def test_a_service_of_one_call_for_each_connection_gets_one_on_each(
+    opened: Callable[..., Any], tmp_path: Path, listing: str, ends: bool, knobs: tuple[str, ...]
+) -> None:
+    (tmp_path / "methods.yaml").write_text("methods: [{name: add, params: [{name: a}]}]")
+    of_file = () if listing else (f"backend.listing={{dialect: static, file: {tmp_path / 'methods.yaml'}}}",)
+    stand = await opened(OneCall(listing, ends=ends))
+    assert await forty_calls(stand, *knobs, *of_file) == [{"a": number} for number in range(40)]
+
+
+async def test_connections_that_end_of_themselves_carry_many_calls_again(opened: Callable[..., Any]) -> None:
+    stand = await opened(Listed("newline"))
+    transport = transport_to(stand.url)
+    await asyncio.gather(ask(transport, "c1"), ask(transport, "c2"))
+    await stand.close()
+    await stand.open()
+    assert not await transport.ends_after_one(0.1)
+    transport = transport_to(stand.url)
+    await asyncio.gather(*(ask(transport, f"d{number}") for number in range(10)))
+    assert stand.listener.connections == 2
+    await transport.close()
