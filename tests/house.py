@@ -50,6 +50,7 @@ LIMITS: Final[Mapping[int, House]] = {
     19: House(loose=8, rooms=30, files=217, head=12.5, floors=16, knobs=130, lines=37_130),  # keys, headers, groups
     20: House(loose=8, rooms=30, files=220, head=12.5, floors=16, knobs=135, lines=37_630),  # agents
     21: House(loose=8, rooms=30, files=228, head=12.5, floors=16, knobs=136, lines=38_830),  # sockets
+    26: House(loose=8, rooms=30, files=228, head=12.5, floors=16, knobs=137, lines=38_830),  # a good guest
 }
 """The limits after each part of the work; the last one holds. A later part adds one file for each 150 lines that it may
 grow, and the knobs that its issue names."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
@@ -327,3 +329,29 @@ async def test_connections_that_end_of_themselves_carry_many_calls_again(opened:
     await asyncio.gather(*(ask(transport, f"d{number}") for number in range(10)))
     assert stand.listener.connections == 2
     await transport.close()
+
+
+async def test_a_full_backlog_of_a_unix_socket_is_waited_for(tmp_path: Path) -> None:
+    loop, path = asyncio.get_running_loop(), str(tmp_path / "full")
+    with contextlib.ExitStack() as stack:
+        service = stack.enter_context(socket.socket(socket.AF_UNIX))
+        service.setblocking(False)
+        service.bind(path)
+        service.listen(0)
+        others = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                others.append(stack.enter_context(socket.socket(socket.AF_UNIX)))
+                others[-1].setblocking(False)
+                others[-1].connect(path)
+        transport = transport_to(f"unix:{path}")
+        asked = asyncio.create_task(ask(transport))
+        done, _ = await asyncio.wait([asked], timeout=0.1)
+        assert not done
+        for _ in others[:-1]:
+            stack.enter_context((await loop.sock_accept(service))[0])
+        ours = stack.enter_context((await loop.sock_accept(service))[0])
+        answer = json.loads(await loop.sock_recv(ours, 65536))
+        await loop.sock_sendall(ours, json.dumps({"id": answer["id"], "result": answer["params"]}).encode())
+        assert json.loads((await asked).body)["result"] == ["c1"]
+        await transport.close()
