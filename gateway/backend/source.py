@@ -322,7 +322,7 @@ class BackendSource:
             raise ValueError(json_fault(reply.body)) from None
         if not self._lenient:
             raise ValueError(str(mended))
-        self.mended = str(mended)
+        self.mended = f"{mended}; {mended.remedy}"
         log.warning("answer about the listing mended", reason=self.mended)
         return value
 
@@ -352,8 +352,13 @@ def with_lists(document: Any) -> Any:
 
 def _as_list(value: Any) -> Any:
     """Return the values of an object whose names are all indexes, in their order; else the value."""
-    is_list = isinstance(value, dict) and bool(value) and all(map(INDEX.fullmatch, value))
+    is_list = isinstance(value, dict) and bool(value) and all(map(_is_index, value))
     return [value[name] for name in sorted(value, key=int)] if is_list else value
+
+
+def _is_index(name: Any) -> bool:
+    """Return whether the name of a member is an index. Other names than texts are of YAML."""
+    return isinstance(name, str) and INDEX.fullmatch(name) is not None
 
 
 def _has_entries(document: Any) -> bool:

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 
 from gateway import jsonrpc
 from gateway.backend.params import ParamStructures
-from gateway.discovery.discovery import CatalogSource, Discovery
+from gateway.discovery.catalog_source import CatalogSource
+from gateway.discovery.discovery import Discovery
 from gateway.discovery.views import BrokenOutputSchemas
 from gateway.model import Caller, Structure, View
 from gateway.store import Store

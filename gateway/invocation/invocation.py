@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
-from gateway.discovery.discovery import CatalogSource
+from gateway.discovery.catalog_source import CatalogSource
 from gateway.discovery.tool_search import BuiltinTool
 from gateway.errors import (
     BackendError,

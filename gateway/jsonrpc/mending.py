@@ -66,6 +66,13 @@ _INTEGER: Final = re.compile(rb"-?[0-9]++")
 _REPLACEMENT: Final = "\ufffd".encode()
 
 
+_REMEDY: Final = "correct the service"
+_REMEDIES: Final = {
+    "text": "have the service write nothing before the message: for PHP, set display_errors = Off",
+    "bom": "save the files of the service without it",
+}
+
+
 class Mended(Struct, frozen=True):
     """Hold JSON that was mended: ``places`` has the first byte of each word, in the bytes that came. As a text it says
     what was wrong."""
@@ -75,6 +82,11 @@ class Mended(Struct, frozen=True):
 
     def __str__(self) -> str:
         return ", ".join(f"{_SAID[word]} (byte {place})" for word, place in self.places.items())
+
+    @property
+    def remedy(self) -> str:
+        """Return what the owner of the service can do."""
+        return "; ".join(dict.fromkeys(_REMEDIES.get(word, _REMEDY) for word in self.places))
 
 
 def mend_in_steps(raw: bytes, id: str | int | None, most: int) -> Generator[None, None, Mended | None]:

@@ -339,7 +339,7 @@ class ListingReader:
             listing = await fetch(source)
             # Discovery compares the digest of the answers, so an unchanged listing is not built again.
             digest = f"{listing.digest} {source.form}" if listing.digest else source.digest
-            mended = f"the listing is no sound JSON and was mended: {source.mended}; correct the service"
+            mended = f"the listing is no sound JSON and was mended: {source.mended}"
             notes = (*listing.notes, mended) if source.mended else listing.notes
             endpoints = await self._find_endpoint_faults(listing, source, caller)
             await source.note_end()

@@ -19,7 +19,7 @@ from gateway.config.service_files import KEYS, ServiceFiles
 from gateway.credentials import credential_modes
 from gateway.diagnosis.access import TokenReport
 from gateway.discovery import subscriptions
-from gateway.discovery.discovery import CatalogSource
+from gateway.discovery.catalog_source import CatalogSource
 from gateway.discovery.tool_search import ToolSearch, builtin_tools
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
