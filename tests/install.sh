@@ -33,7 +33,8 @@ redis-server:redis-server slowhttptest:slowhttptest systemd-analyze:systemd tran
 trytond:tryton-server'
 # kodi-bin does not run without kodi-data, and does not depend on it.
 DEBIAN_KODI='kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
-DEBIAN_REACH="fail2ban-regex:fail2ban /usr/share/perl5/JSON/RPC/Legacy.pm:libjson-rpc-perl kamailio:kamailio
+DEBIAN_REACH="fail2ban-regex:fail2ban g++:g++ /usr/include/jsonrpccpp/server.h:libjsonrpccpp-dev
+/usr/share/perl5/JSON/RPC/Legacy.pm:libjson-rpc-perl kamailio:kamailio
 $DEBIAN_KODI ovsdb-server:openvswitch-common php-cgi:php-cgi php:php-cli psql:postgresql
 /usr/share/doc/php-pgsql:php-pgsql snapserver:snapserver /usr/share/zabbix/api_jsonrpc.php:zabbix-frontend-php
 /usr/share/zabbix-server-pgsql/schema.sql.gz:zabbix-server-pgsql"

@@ -5,6 +5,7 @@ should be.
 
 - A wrong password before a real nginx: what fail2ban's own filter finds in its log. No daemon of it runs.
 - Debian's ``JSON::RPC::Legacy``, which refuses all calls after one GET until its restart.
+- libjson-rpc-cpp on a Unix socket, which takes one message for each connection.
 - django-modern-rpc behind nginx' ``limit_req``: the listing takes two questions for each method.
 """
 
@@ -29,11 +30,15 @@ from tests.front import Front
 from tests.nginx import Nginx
 from tests.program import Program, run, settings
 from tests.services.process import Service, ServiceMissing
+from tests.waiting import until
 
 SERVED: Final = 20.0
 """Seconds for which ``serve`` runs, in which it would list some ten times."""
 CREDENTIALS: Final = "backend.credentials={mode: basic, user: gateway, password: wrong}"
 APP: Final = Path(__file__).parent / "apps" / "legacy_daemon.pl"
+ONE_CALL: Final = APP.with_name("one_call.cpp")
+_LIBRARIES: Final = ("-I/usr/include/jsoncpp", "-ljsonrpccpp-server", "-ljsonrpccpp-common", "-ljsoncpp")
+_CALLS: Final = 40
 _METHODS: Final = 40
 _WITHIN: Final = 60.0
 _MATCHES: Final = re.compile(r"^Failregex: (\d+) total", re.MULTILINE)
@@ -103,6 +108,35 @@ async def limited() -> tuple[str, int, int]:
     return f"tools of django-modern-rpc behind limit_req after {_WITHIN:g} s", listed, _METHODS
 
 
+async def one_call_each() -> tuple[str, int, int]:
+    """Return what was done, the calls that were right, and how many were made, eight at a time."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise ServiceMissing("g++ is missing: run tests/install.sh PYTHON reach")
+    with tempfile.TemporaryDirectory() as name:
+        program, listening = Path(name, "one_call"), Path(name, "socket")
+        compiling = await asyncio.create_subprocess_exec(compiler, str(ONE_CALL), "-o", str(program), *_LIBRARIES)
+        assert await compiling.wait() == 0
+        service = await asyncio.create_subprocess_exec(str(program), str(listening))
+        try:
+            await until(listening.exists)
+            async with Program("serve", *settings(f"unix:{listening}")) as gateway, ClientSession() as session:
+                await gateway.logged("listing refreshed")
+                front = Front((await gateway.logged("gateway started"))["port"], session)
+                eight = asyncio.Semaphore(8)
+
+                async def is_right(number: int) -> bool:
+                    async with eight:
+                        called = await front.call("rest", "add", {"a": number, "b": 1})
+                        return not called.failed and called.value == number + 1
+
+                right = sum(await asyncio.gather(*map(is_right, range(_CALLS))))
+        finally:
+            service.kill()
+            await service.wait()
+    return "calls of libjson-rpc-cpp, which takes one for each connection, that are right", right, _CALLS
+
+
 async def _count(gateway: Front) -> int:
     with suppress(AssertionError):  # nothing is listed yet
         return len(await gateway.tools("rest"))
@@ -110,7 +144,7 @@ async def _count(gateway: Front) -> int:
 
 
 async def main() -> int:
-    rows = [*await wrong_password(), await harmed_by_get(), await limited()]
+    rows = [*await wrong_password(), await harmed_by_get(), await one_call_each(), await limited()]
     for what, seen, wanted in rows:
         print(f"{what}: {seen} of {wanted}")
     return 0 if all(seen == wanted for _, seen, wanted in rows) else 1
