@@ -6,6 +6,7 @@ should be.
 - A wrong password before a real nginx: what fail2ban's own filter finds in its log. No daemon of it runs.
 - Debian's ``JSON::RPC::Legacy``, which refuses all calls after one GET until its restart.
 - libjson-rpc-cpp on a Unix socket, which takes one message for each connection.
+- pjrpc, where the address of its document is taken for the endpoint.
 - django-modern-rpc behind nginx' ``limit_req``: the listing takes two questions for each method.
 """
 
@@ -25,7 +26,7 @@ from typing import Final
 
 from aiohttp import ClientSession
 
-from lab.reach.launch import django_modern_rpc
+from lab.reach.launch import django_modern_rpc, pjrpc
 from tests.front import Front
 from tests.nginx import Nginx
 from tests.program import Program, run, settings
@@ -93,6 +94,13 @@ async def harmed_by_get() -> tuple[str, int, int]:
         return "calls of JSON::RPC::Legacy that work after check", await asyncio.to_thread(calls, service.url), 2
 
 
+async def address_of_document() -> tuple[str, int, int]:
+    """Return what was done, the exit code of ``check``, which names the endpoint, and the code that it should be."""
+    with pjrpc() as service:
+        ran = await run("check", *settings(f"{service.url}/openrpc.json"))
+    return "check of the address of pjrpc's document", ran.code if f"{service.url}" in ran.said else -1, 3
+
+
 async def limited() -> tuple[str, int, int]:
     """Return what was done, the tools that are listed a minute after the start, and how many there are."""
     zone = "limit_req_zone $binary_remote_addr zone=all:1m rate=5r/s;"
@@ -144,7 +152,13 @@ async def _count(gateway: Front) -> int:
 
 
 async def main() -> int:
-    rows = [*await wrong_password(), await harmed_by_get(), await one_call_each(), await limited()]
+    rows = [
+        *await wrong_password(),
+        await harmed_by_get(),
+        await one_call_each(),
+        await address_of_document(),
+        await limited(),
+    ]
     for what, seen, wanted in rows:
         print(f"{what}: {seen} of {wanted}")
     return 0 if all(seen == wanted for _, seen, wanted in rows) else 1
