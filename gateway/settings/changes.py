@@ -19,8 +19,8 @@ class Change(IntEnum):
 
 OF_KNOBS: Final = {
     Change.KEEPS: (
-        "timeout", "max_response", "errors", "not_run", "lenient", "connections", "queue_timeout", "tls.ca_file",
-        "tls.cert_file", "tls.key_file", "listing.timeout",
+        "calls_per_connection", "timeout", "max_response", "errors", "not_run", "lenient", "connections",
+        "queue_timeout", "tls.ca_file", "tls.cert_file", "tls.key_file", "listing.timeout",
     ),
     Change.DERIVES: (
         "url", "framing", "version", "ids", "content_type", "proxy", "tls.server_name", "tls.fingerprint", "params",

@@ -145,7 +145,7 @@ async def test_faults_of_the_configuration_come_all_at_once_by_knob(command: tup
         "backend.url: must be an http:// or https:// URL",
         "server.port: must be at most 65535",
         'catalog.ttl: must be a duration such as 500ms, 30s, 5m, 1h or 1d, not "soon"',
-        "backend.tiemout: unknown key; known here: url, framing, timeout,",
+        "backend.tiemout: unknown key; known here: url, framing, calls_per_connection,",
         "--set nope: must be section.knob=value",
     ):
         assert fault in ran.err

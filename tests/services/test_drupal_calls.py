@@ -121,7 +121,7 @@ async def test_access_denied_within_a_200_is_a_denial(drupal: Site, version: int
     [
         (None, 502, "The backend does not accept the gateway's credential"),
         ("Bearer junk-junk", 502, "The backend does not accept the gateway's credential"),
-        (basic("admin", "wrong"), 403, "The backend refuses this caller"),
+        (basic("admin", "wrong"), 403, "The backend refuses this caller (HTTP 403)"),
     ],
     ids=["none", "unknown-token", "wrong-password"],
 )
