@@ -22,7 +22,7 @@ from gateway.backend.queue import NoTurn, QueueFull
 from gateway.backend.redaction import ErrorRedactor, redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason
-from gateway.backend.transport import UNKNOWN, Outgoing, Refusal, Reply
+from gateway.backend.transport import UNKNOWN, UNSENT, Outgoing, Refusal, Reply, busy_words
 from gateway.concurrency.turns import Turns, run_in_turns
 from gateway.http_client import response
 from gateway.http_client.response import OutboundError
@@ -44,16 +44,15 @@ _PAUSE: Final = (0.05, 0.15)
 _REFUSALS: Final = (-32602, -32600, -32700)
 """Codes for params of the wrong structure: of most services, of fastapi-jsonrpc, and of Ethereum clients."""
 
-_UNSENT: Final = "was not sent, so it is safe to repeat"
-_NOT_IN_TIME: Final = f"No connection to the backend came free in time; the call {_UNSENT}"
+_NOT_IN_TIME: Final = f"No connection to the backend came free in time; the call {UNSENT}"
 
 # The caller's error for each failure of a transport. No text names the backend's host: a stranger may read it.
 _FAULTS: Final[dict[type[OutboundError], tuple[type[errors.ToolFault], str]]] = {
-    response.ConnectFailed: (errors.BackendUnavailable, f"The backend is unavailable; the call {_UNSENT}"),
+    response.ConnectFailed: (errors.BackendUnavailable, f"The backend is unavailable; the call {UNSENT}"),
     response.NoConnection: (errors.BackendBusy, _NOT_IN_TIME),
     NoTurn: (errors.BackendBusy, _NOT_IN_TIME),
-    QueueFull: (errors.BackendBusy, f"Too many calls wait for the backend; this one {_UNSENT}"),
-    CircuitOpen: (errors.BackendBusy, f"{{}}; the call {_UNSENT}"),
+    QueueFull: (errors.BackendBusy, f"Too many calls wait for the backend; this one {UNSENT}"),
+    CircuitOpen: (errors.BackendBusy, f"{{}}; the call {UNSENT}"),
     response.Interrupted: (errors.BackendUnavailable, f"The backend closed the connection; {UNKNOWN}"),
     response.DeadlinePassed: (errors.BackendTimeout, f"The backend did not answer in time; {UNKNOWN}"),
     response.NoRoom: (errors.BackendBusy, f"The gateway holds too many answers to read this one; {UNKNOWN}"),
@@ -287,10 +286,7 @@ def busy_fault(reply: Reply, method: str, *, unsent: bool = False) -> errors.Bac
     if (seconds := reply.retry_after) is None:
         return None
     log.info("the backend is busy", method=method, status=reply.http and reply.http.status, retry_after=seconds)
-    if reply.ran_nothing or unsent:
-        words = f"The backend is busy and did not run the call ({reply.label}); it is safe to repeat after {seconds} s"
-    else:
-        words = f"The backend is busy ({reply.label}); {UNKNOWN}; come again after {seconds} s"
+    words = busy_words(reply.label, seconds, ran_nothing=reply.ran_nothing or unsent)
     return errors.BackendBusy(words, retry_after=seconds)
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from gateway import USER_AGENT, errors
 from gateway.backend.request_parts import RequestParts
-from gateway.backend.transport import UNKNOWN, Outgoing, Refusal, Reply
+from gateway.backend.transport import UNKNOWN, UNSENT, Outgoing, Refusal, Reply
 from gateway.http_client.choice import HttpClient
 from gateway.http_client.response import Answer, ConnectFailed, HandshakeRefused
 from gateway.model import HttpFacts, SourceAnswer
@@ -139,7 +139,7 @@ class HandshakeReply(HttpReply, eq=False, gc=False, kw_only=True):
             return super().failure()
         redirects = 300 <= self.answer.status < 400
         seen = "The backend redirects, which is not followed" if redirects else "The backend opens no WebSocket"
-        return errors.BackendUnavailable(f"{seen} ({self.label}); the call was not sent, so it is safe to repeat")
+        return errors.BackendUnavailable(f"{seen} ({self.label}); the call {UNSENT}")
 
 
 def handshake_reply(refused: HandshakeRefused, parts: RequestParts) -> Reply:

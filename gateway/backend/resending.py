@@ -98,6 +98,11 @@ class Attempts(Struct, eq=False):
         passed = now - self._started_at
         return self.timeout if passed < _AT_ONCE else self.timeout - passed
 
+    @property
+    def may_have_run(self) -> bool:
+        """Return whether an exchange before the present one may have run the call."""
+        return not MARKED_ONLY.isdisjoint(self._sent_again_for)
+
     def may_repeat(self, reason: Reason) -> bool:
         """Decide whether the call is sent again. A caller that gets True must send it."""
         if (

@@ -13,8 +13,16 @@ from gateway.backend.client import BackendClient
 from gateway.backend.params import ParamStructures, ParamsValue
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason, ResendBudget
+from gateway.backend.transport import UNSENT, words_after_earlier
 from gateway.credentials.contract import Credential
-from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError, ParamsRefused, Unauthorized
+from gateway.errors import (
+    BackendBusy,
+    BackendUnauthorized,
+    BackendUnavailable,
+    GatewayError,
+    ParamsRefused,
+    Unauthorized,
+)
 from gateway.invocation.input_requests import CONFIRM, RequestState
 from gateway.jsonrpc.bounds import value_cost
 from gateway.model import Caller, CallExtras, Tool
@@ -25,9 +33,7 @@ from gateway.text import masked_url
 _LARGE: Final = 256 * 1024
 """Bytes of an exchange from which the values of its arguments are serialized before the call is sent."""
 
-_REFUSED_BEFORE: Final = (
-    "The backend does not accept the gateway's credential; the call was not sent, so it is safe to repeat"
-)
+_REFUSED_BEFORE: Final = f"The backend does not accept the gateway's credential; the call {UNSENT}"
 
 log = structlog.get_logger()
 
@@ -105,6 +111,10 @@ class Forwarder:
             if shown is not None:
                 shown.note_content("result", result)
             return result
+        except (BackendBusy, BackendUnavailable) as fault:
+            if attempts.may_have_run:
+                fault.message = words_after_earlier(fault.message)
+            raise
         except ParamsRefused:
             self.after_params_refused()
             raise

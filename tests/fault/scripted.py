@@ -59,6 +59,11 @@ class Listener:
         self._server = await asyncio.start_server(self._connected, _LOOPBACK, self.port, limit=MAX_HEAD, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
+    def refuse(self) -> None:
+        """Take no more connections. Those that are open go on."""
+        assert self._server is not None
+        self._server.close()
+
     async def close(self) -> None:
         assert self._server is not None
         self._closed = True

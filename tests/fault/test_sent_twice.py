@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.backend.transport import UNKNOWN
 from tests.authorization.stand import bearer_of, stand
 from tests.authorization.token_endpoint import OWN, TokenEndpoint
 from tests.fault.behaviours import CLOSE, SUM, Behaviour, Body, Cut, Exchange, Hang, Honest, InTurn, Raw, error
@@ -83,6 +84,31 @@ async def test_an_answer_is_final_whatever_the_operator_marked(backend: Scripted
     async with front(backend.url, marked(MARKS[0])) as gateway:
         assert not await add(gateway)
     assert backend.calls("add") == 1
+
+
+@dataclass
+class LastWords:
+    """The end of a service that takes no more connections after it."""
+
+    backend: ScriptedBackend
+    words: Behaviour
+
+    async def play(self, exchange: Exchange) -> None:
+        self.backend.refuse()
+        await self.words.play(exchange)
+        exchange.ending = "close"
+
+
+@pytest.mark.parametrize("first", [CLOSE, ANSWERED["params refused"]])
+@pytest.mark.parametrize("second", ["429", "nobody"])
+async def test_what_the_first_exchange_may_have_run_is_not_safe_to_repeat_after_the_second(
+    backend: ScriptedBackend, first: Behaviour, second: str
+) -> None:
+    backend.on("add", InTurn((first, ANSWERED["429"])) if second == "429" else LastWords(backend, first))
+    async with front(backend.url, marked(MARKS[0])) as gateway:
+        words = (await gateway.call("rest", "add", TWO_AND_THREE)).message
+    what = "The backend is busy (HTTP 429)" if second == "429" else "The backend is unavailable"
+    assert words == f"{what}; an earlier try was sent, and {UNKNOWN}"
 
 
 async def test_what_was_not_answered_in_time_is_sent_once(backend: ScriptedBackend) -> None:
