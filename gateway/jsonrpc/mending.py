@@ -56,10 +56,14 @@ _SUSPECT: Final = (
 _NUMBERS: Final = re.compile(_SUSPECT)
 _TOKENS: Final = re.compile(rb"%b|%b" % (_STRING, _SUSPECT), re.DOTALL)
 _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
+_ESCAPED_CONTROL: Final = re.compile(rb"(?:[^\\]++|\\[^\x00-\x1f])*+\\[\x00-\x1f]", re.DOTALL)
+"""What begins a string with a control character behind a backslash: with its escape there, it would be another text."""
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _PAIR: Final = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _HALVES: Final = re.compile(rb"(\\[^u]|%b)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}" % _PAIR, re.DOTALL)
 """In the group what is sound, to be skipped."""
+_END_OF_NAME: Final = re.compile(rb'"?[ \t\r\n]*+:')
+"""What stands behind the name of a member."""
 _MOST_DIGITS: Final = 4300
 """Digits of an integer that the engine reads."""
 _INTEGER: Final = re.compile(rb"-?[0-9]++")
@@ -108,7 +112,7 @@ def mend_in_steps(raw: bytes, id: str | int | None, most: int) -> Generator[None
     mender = _Mender(places)
     for part in mender.parts(raw, begin, end):
         whole += part
-        if len(whole) > most or mender.count > _MOST_MENDED:
+        if len(whole) > most or mender.count > _MOST_MENDED or mender.loses_members:
             return None
         yield
     if not places:
@@ -127,11 +131,17 @@ class _Mender:
 
     def __init__(self, places: dict[str, int]) -> None:
         self._places = places
+        self._raw = b""
         self._begin = 0
+        self._names: dict[bytes, bytes] = {}
+        """Names of members as they came, by what they became."""
         self.count = 0
+        self.loses_members = False
+        """Set once two names became one: of two such members of an object one would be lost."""
 
     def parts(self, raw: bytes, begin: int, end: int) -> Generator[bytes, None, None]:
         """Yield the parts of a text. What is broken in another way stays as it is."""
+        self._raw = raw
         in_string = False
         while begin < end:
             stop = min(begin + _WINDOW, end)
@@ -184,13 +194,15 @@ class _Mender:
         except UnicodeDecodeError as error:
             self._note("utf-8", at + error.start)
             mended = text.decode("utf-8", "replace").encode()
-        if (control := _CONTROL.search(text)) is not None:
+        if (control := _CONTROL.search(text)) is not None and not _ESCAPED_CONTROL.match(text):
             self._note("control", at + control.start())
             for code in (code for code in {*text} if code < 0x20):
                 mended = mended.replace(bytes((code,)), b"\\u%04x" % code)
         if _HALF.search(text) and (half := next((one for one in _HALVES.finditer(text) if one[1] is None), None)):
             self._note("surrogate", at + half.start())
             mended = _HALVES.sub(lambda one: one[1] or _REPLACEMENT, mended)
+        if mended is not text and _END_OF_NAME.match(self._raw, at + len(text)):
+            self.loses_members |= self._names.setdefault(mended, text) != text
         return mended
 
 

@@ -40,6 +40,7 @@ KINDS: Final = {
     "NaN": Bad(b"NaN", "number", None),
     "Infinity": Bad(b"-Infinity", "number", None),
     "huge": Bad(b"1e999", "number", None),
+    "a name in each row": Bad(b'[{"caf\xe9": 1}, {"caf\xe9": 2}]', "utf-8", [{"caf\ufffd": 1}, {"caf\ufffd": 2}]),
     "line break": Bad(b'"a\nb\\\\"', "control", "a\nb\\"),
     "mark": Bad(b"1", "bom", 1, before=b"\xef\xbb\xbf"),
     "NUL": Bad(b"1", "nul", 1, after=b"\0"),
@@ -174,6 +175,8 @@ async def test_plain_json_rpc_and_an_operator_who_wants_it_refuse_what_was_mende
         "two messages": Bad(b"1", "", None, before=b"Note: ", after=b'{"id":"c3","result":2}'),
         "another id": Bad(b'1}, "id": "c99", "x": {', "", None, before=b"Note: "),
         "cut": Bad(b'"caf\xe9', "", None),
+        "a tab that was escaped": Bad(b'"C:\\\ttemp"', "", None),
+        "two names that become one": Bad(b'{"caf\xe9": 1, "caf\xe8": 2}', "", None),
     },
 )
 async def test_what_may_mean_more_than_one_thing_is_refused(bad: Bad) -> None:
