@@ -138,8 +138,9 @@ class Refresher:
         if isinstance(error, NoListing) and error.retry_after:
             entry.retry_at = now + self._allowed_after(error.retry_after)
         if is_news:
-            served = "nothing" if entry.catalog is None else "the last good listing"
-            if entry.catalog is None and entry.serves_fallback:
+            serves_last = entry.catalog is not None and now - entry.refreshed_at <= self._settings.max_stale
+            served = "the last good listing" if serves_last else "nothing, or the fallback"
+            if not serves_last and entry.serves_fallback:
                 served = "the fallback, or what was listed before a reload"
             said = {"steps": steps, "next": "run check", **known}
             log.warning("listing failed", serving=served, attempts=entry.failures, **said)

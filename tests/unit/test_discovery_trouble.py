@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.discovery.refreshing import CONFIRMED_AFTER, RETRY_AFTER
 from gateway.discovery.views import DENIED_TTL, MAX_TOOLS
@@ -175,6 +177,19 @@ async def test_the_fallback_comes_after_the_last_good_listing(spared: World) -> 
     assert told == []
     assert await refreshed(spared, 5000 + MAX_STALE + 0.1) == ("spare",)
     assert told == [ANYBODY.view]
+
+
+@pytest.mark.parametrize(
+    ("age", "serving"), [(MAX_STALE, "the last good listing"), (MAX_STALE + 0.1, "nothing, or the fallback")]
+)
+async def test_the_log_says_what_serves_by_the_age_of_the_last_good_listing(
+    world: World, age: float, serving: str
+) -> None:
+    await world.names()
+    world.backend.failure = no_listing()
+    with capture_logs() as lines, suppress(CatalogUnavailable):
+        assert (await refreshed(world, world.now + age) == ("a", "b")) is (age == MAX_STALE)
+    assert [line["serving"] for line in lines if line["event"] == "listing failed"] == [serving]
 
 
 async def test_a_listing_that_can_be_had_again_takes_the_fallbacks_place_and_listeners_hear_of_it(
