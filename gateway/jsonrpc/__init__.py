@@ -176,7 +176,7 @@ def decode_strictly(raw: bytes) -> Any:
     try:
         value = _decode(raw) if is_small else decode_json(raw)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise ParseError(f"Parse error: {error}") from None
+        raise ParseError(f"Parse error: {_fault_of(raw, str(error))}") from None
     # Of duplicate members the engine keeps the last. To serialize a small value again is cheaper than to walk it.
     again = _encode(value) if is_small else b""
     if again == raw:
@@ -191,6 +191,16 @@ def decode_strictly(raw: bytes) -> Any:
     if skeleton.count(b":") != count_members(value):
         raise BadMessage("Duplicate member names")
     return value
+
+
+def _fault_of(raw: bytes, fault: str) -> str:
+    """Return what is wrong with JSON by the engine, which takes half of a surrogate pair near the end for a cut."""
+    if "truncated" in fault:
+        try:
+            decode_json(raw + b" " * len(rb"\udc00"))
+        except ValueError as error:
+            return str(error) if "surrogate" in str(error) else fault
+    return fault
 
 
 def decode_any_ids(raw: bytes) -> Any:

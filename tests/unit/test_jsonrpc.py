@@ -9,6 +9,7 @@ import pytest
 
 from gateway.errors import ParseError
 from gateway.jsonrpc import MAX_CONTAINERS, MAX_DEPTH, BadMessage, decode, decode_strictly, encode, encode_canonical
+from gateway.jsonrpc.bounds import SMALL
 from tests.each import each
 from tests.pace import quickly
 
@@ -46,6 +47,14 @@ NOT_JSON = {
 def test_what_is_not_json_in_utf_8_is_a_parse_error(raw: bytes) -> None:
     with pytest.raises(ParseError):
         decode_strictly(raw)
+
+
+@each("opening", [b'{"a":"', b'{"pad":"%b","a":"' % (b" " * SMALL)])
+def test_half_of_a_surrogate_pair_is_not_said_to_be_a_cut(opening: bytes) -> None:
+    with pytest.raises(ParseError, match="surrogate pair"):
+        decode_strictly(opening + rb'\ud800"}')
+    with pytest.raises(ParseError, match="truncated"):
+        decode_strictly(opening)
 
 
 @each("raw", NOT_JSON)
