@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gateway.telemetry import logs
 from lab.fault import (
     admin_port,
     ahead,
@@ -95,6 +96,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.fault")
     parser.add_argument("words", nargs="*", help="run the rows alone whose names have these words, one after the other")
     wanted = " ".join(parser.parse_args(arguments).words).lower()
+    logs.configure("error")  # of gateways within this process
     begun = time.monotonic()
     lines = {name: asyncio.run(measured(name, row)) for name, row in all_rows().items() if wanted in name.lower()}
     print(table(lines))
