@@ -240,9 +240,11 @@ class ServiceError:
 class ToolFault(GatewayError, slug="execution_error"):
     """Hold the failure of a tool call that was understood. ``service_error`` is the service's own error, kept with
     ``backend.errors: passed`` alone. Only ``/jsonrpc`` and the tools' own paths show it: MCP reserves the codes that
-    most services use."""
+    most services use. ``seen`` is the message without its claim that this exchange did not run the call, "" where it
+    claims nothing of that kind."""
 
     service_error: ServiceError | None = None
+    seen: str = ""
 
 
 class InvalidArguments(ToolFault, code=-32602, status=400, slug="invalid_arguments"):

@@ -22,7 +22,7 @@ from gateway.backend.queue import NoTurn, QueueFull
 from gateway.backend.redaction import ErrorRedactor, redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason
-from gateway.backend.transport import UNKNOWN, UNSENT, Outgoing, Refusal, Reply, busy_words
+from gateway.backend.transport import UNKNOWN, UNSENT, Outgoing, Refusal, Reply
 from gateway.concurrency.turns import Turns, run_in_turns
 from gateway.http_client import response
 from gateway.http_client.response import OutboundError
@@ -44,20 +44,22 @@ _PAUSE: Final = (0.05, 0.15)
 _REFUSALS: Final = (-32602, -32600, -32700)
 """Codes for params of the wrong structure: of most services, of fastapi-jsonrpc, and of Ethereum clients."""
 
-_NOT_IN_TIME: Final = f"No connection to the backend came free in time; the call {UNSENT}"
+_NOT_IN_TIME: Final = "No connection to the backend came free in time"
+_NOT_SENT: Final = f"the call {UNSENT}"
 
-# The caller's error for each failure of a transport. No text names the backend's host: a stranger may read it.
-_FAULTS: Final[dict[type[OutboundError], tuple[type[errors.ToolFault], str]]] = {
-    response.ConnectFailed: (errors.BackendUnavailable, f"The backend is unavailable; the call {UNSENT}"),
-    response.NoConnection: (errors.BackendBusy, _NOT_IN_TIME),
-    NoTurn: (errors.BackendBusy, _NOT_IN_TIME),
-    QueueFull: (errors.BackendBusy, f"Too many calls wait for the backend; this one {UNSENT}"),
-    CircuitOpen: (errors.BackendBusy, f"{{}}; the call {UNSENT}"),
-    response.Interrupted: (errors.BackendUnavailable, f"The backend closed the connection; {UNKNOWN}"),
-    response.DeadlinePassed: (errors.BackendTimeout, f"The backend did not answer in time; {UNKNOWN}"),
-    response.NoRoom: (errors.BackendBusy, f"The gateway holds too many answers to read this one; {UNKNOWN}"),
-    response.AnswerTooLarge: (errors.BadBackendAnswer, f"The backend's answer is too large; {UNKNOWN}"),
-    response.BadHttp: (errors.BadBackendAnswer, f"The backend's answer is not HTTP; {UNKNOWN}"),
+# The caller's error for each failure of a transport: what was seen, and what became of the call. No text names the
+# backend's host: a stranger may read it.
+_FAULTS: Final[dict[type[OutboundError], tuple[type[errors.ToolFault], str, str]]] = {
+    response.ConnectFailed: (errors.BackendUnavailable, "The backend is unavailable", _NOT_SENT),
+    response.NoConnection: (errors.BackendBusy, _NOT_IN_TIME, _NOT_SENT),
+    NoTurn: (errors.BackendBusy, _NOT_IN_TIME, _NOT_SENT),
+    QueueFull: (errors.BackendBusy, "Too many calls wait for the backend", f"this one {UNSENT}"),
+    CircuitOpen: (errors.BackendBusy, "{}", _NOT_SENT),
+    response.Interrupted: (errors.BackendUnavailable, "The backend closed the connection", UNKNOWN),
+    response.DeadlinePassed: (errors.BackendTimeout, "The backend did not answer in time", UNKNOWN),
+    response.NoRoom: (errors.BackendBusy, "The gateway holds too many answers to read this one", UNKNOWN),
+    response.AnswerTooLarge: (errors.BadBackendAnswer, "The backend's answer is too large", UNKNOWN),
+    response.BadHttp: (errors.BadBackendAnswer, "The backend's answer is not HTTP", UNKNOWN),
 }
 _REASONS: Final = {response.ConnectFailed: Reason.UNSENT, response.Interrupted: Reason.BROKEN_OFF}
 """Failures after which a call may be sent again. All others leave no time for it, or are an answer."""
@@ -170,7 +172,7 @@ class BackendClient:
 
     def _check_repeat(self, error: OutboundError, method: str, attempts: Attempts) -> None:
         """Raise the caller's error for an exchange that failed, unless it may be made again."""
-        kind, message = _FAULTS[type(error)]
+        kind, seen, effect = _FAULTS[type(error)]
         if not isinstance(error, NoTurn | QueueFull | CircuitOpen):  # else this one was not sent
             _record().note_failure(kind.slug)
         reason = _REASONS.get(type(error))
@@ -180,7 +182,10 @@ class BackendClient:
         if not again:
             seconds = math.ceil(INTERVAL) if isinstance(error, CircuitOpen) else _RETRY_UNSENT
             retry_after = None if error.sent or kind is not errors.BackendBusy else seconds
-            raise kind(message.format(error), retry_after=retry_after) from error
+            seen = seen.format(error)
+            fault = kind(f"{seen}; {effect}", retry_after=retry_after)
+            fault.seen = "" if effect is UNKNOWN else seen
+            raise fault from error
 
     def _read(
         self, reply: Reply, id: str | int | None, binding: Binding, parts: RequestParts, *, as_written: bool
@@ -276,8 +281,8 @@ class BackendClient:
 def _take_memory(size: int, *, is_text: bool = False) -> None:
     """Count memory for a response until its request ends. Raise the fault of :data:`_FAULTS` where there is no room."""
     if not _record().memory.take(size, is_text=is_text):
-        kind, message = _FAULTS[response.NoRoom]
-        raise kind(message)
+        kind, seen, effect = _FAULTS[response.NoRoom]
+        raise kind(f"{seen}; {effect}")
 
 
 def busy_fault(reply: Reply, method: str, *, unsent: bool = False) -> errors.BackendBusy | None:
@@ -286,8 +291,13 @@ def busy_fault(reply: Reply, method: str, *, unsent: bool = False) -> errors.Bac
     if (seconds := reply.retry_after) is None:
         return None
     log.info("the backend is busy", method=method, status=reply.http and reply.http.status, retry_after=seconds)
-    words = busy_words(reply.label, seconds, ran_nothing=reply.ran_nothing or unsent)
-    return errors.BackendBusy(words, retry_after=seconds)
+    if not (reply.ran_nothing or unsent):
+        words = f"The backend is busy ({reply.label}); {UNKNOWN}; come again after {seconds} s"
+        return errors.BackendBusy(words, retry_after=seconds)
+    words = f"The backend is busy and did not run the call ({reply.label}); it is safe to repeat after {seconds} s"
+    fault = errors.BackendBusy(words, retry_after=seconds)
+    fault.seen = f"The backend is busy ({reply.label})"
+    return fault
 
 
 def same_origin(url: str, path: str) -> str:

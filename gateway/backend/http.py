@@ -138,8 +138,11 @@ class HandshakeReply(HttpReply, eq=False, gc=False, kw_only=True):
         if self.refused is Refusal.CALLER:
             return super().failure()
         redirects = 300 <= self.answer.status < 400
-        seen = "The backend redirects, which is not followed" if redirects else "The backend opens no WebSocket"
-        return errors.BackendUnavailable(f"{seen} ({self.label}); the call {UNSENT}")
+        what = "The backend redirects, which is not followed" if redirects else "The backend opens no WebSocket"
+        seen = f"{what} ({self.label})"
+        fault = errors.BackendUnavailable(f"{seen}; the call {UNSENT}")
+        fault.seen = seen
+        return fault
 
 
 def handshake_reply(refused: HandshakeRefused, parts: RequestParts) -> Reply:

@@ -26,7 +26,8 @@ from gateway.model import HttpFacts, MessageForm, SourceAnswer
 UNKNOWN: Final = "whether the call took effect is unknown"
 """Words of each error for a call that the service may have run."""
 UNSENT: Final = "was not sent, so it is safe to repeat"
-_DID_NOT_RUN: Final = " and did not run the call"
+EARLIER: Final = f"an earlier try was sent, and {UNKNOWN}"
+"""Words in place of such a claim where an earlier exchange may have run the call."""
 MAX_LISTING: Final = 16 * 1024**2
 """Largest answer of a listing, in bytes, unless ``backend.max_response`` is larger."""
 
@@ -117,21 +118,6 @@ class Reply(Struct, eq=False, gc=False):
     def summary(self, violation: str = "not JSON") -> SourceAnswer:
         """Return what the operator reads of a message that is no response."""
         return SourceAnswer(f"{self.label}, no JSON-RPC response: {violation}")
-
-
-def busy_words(label: str, seconds: int, *, ran_nothing: bool) -> str:
-    """Return what the caller reads of a busy service, which wants no call for so many seconds."""
-    if ran_nothing:
-        return f"The backend is busy{_DID_NOT_RUN} ({label}); it is safe to repeat after {seconds} s"
-    return f"The backend is busy ({label}); {UNKNOWN}; come again after {seconds} s"
-
-
-def words_after_earlier(words: str) -> str:
-    """Return the words of an error for a call that an earlier exchange may have run. That the last one did not run it
-    makes it not safe to repeat."""
-    if "safe to repeat" not in words:
-        return words
-    return f"{words.replace(_DID_NOT_RUN, '').rpartition('; ')[0]}; an earlier try was sent, and {UNKNOWN}"
 
 
 class Transport(Protocol):

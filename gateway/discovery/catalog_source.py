@@ -1,4 +1,4 @@
-"""What gives callers their catalogs: one service, or a group of several."""
+"""Say what gives callers their catalogs: one service, or a group of several."""
 
 from __future__ import annotations
 

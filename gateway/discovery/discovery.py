@@ -81,7 +81,7 @@ class Discovery:
         self.problem, self.lack, self.astray = self._refresher.problem, Problem(), Problem()
         """Why there is no new listing, which tools an operator would miss in the last one, and where calls go wrong."""
         self.former: Discovery | None = None
-        """What a predecessor listed, in place of listings that have not come yet. It asks no backend."""
+        """Hold what a predecessor listed, in place of listings that have not come yet. It asks no backend."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
     def explain_with(

@@ -13,7 +13,7 @@ from gateway.backend.client import BackendClient
 from gateway.backend.params import ParamStructures, ParamsValue
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason, ResendBudget
-from gateway.backend.transport import UNSENT, words_after_earlier
+from gateway.backend.transport import EARLIER, UNSENT
 from gateway.credentials.contract import Credential
 from gateway.errors import (
     BackendBusy,
@@ -112,8 +112,8 @@ class Forwarder:
                 shown.note_content("result", result)
             return result
         except (BackendBusy, BackendUnavailable) as fault:
-            if attempts.may_have_run:
-                fault.message = words_after_earlier(fault.message)
+            if fault.seen and attempts.may_have_run:
+                fault.message = f"{fault.seen}; {EARLIER}"
             raise
         except ParamsRefused:
             self.after_params_refused()

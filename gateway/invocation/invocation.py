@@ -37,8 +37,7 @@ from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.repair import in_place, note_nulls, repair_arguments
-from gateway.schema.validation import TOO_LARGE, ValidatorCache
-from gateway.schema.whole_numbers import MAY_CHANGE, IntegerPlaces
+from gateway.schema.validation import TOO_LARGE, Validator, ValidatorCache
 from gateway.telemetry import audit
 from gateway.telemetry.logs import to_gateway_error
 from gateway.telemetry.record import RECORD, TOOL_ERROR
@@ -176,10 +175,9 @@ class Invocation:
         # Before anything is bound to the arguments: a consent, a request's state, a line of the audit.
         validator = self.validators.compile_tool(target.digest, target.checked_schema)
         is_valid = validator.is_valid(call_arguments)
-        if not as_sent:
-            integers = validator.integers
+        if not as_sent and (not is_valid or validator.integers_in(call_arguments) is not None):
             call_arguments, is_valid, left_out = await self._repaired(
-                target, call_arguments, integers, is_valid=is_valid
+                target, call_arguments, validator, is_valid=is_valid
             )
         if state is not None and not await self.input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self.budget.spend(caller, target)
@@ -193,7 +191,7 @@ class Invocation:
         return Call(caller, target, call_arguments, extras, fault, headers, self._execute, is_valid, left_out)
 
     async def _repaired(
-        self, tool: Tool, arguments: Mapping[str, Any], integers: IntegerPlaces | None, *, is_valid: bool
+        self, tool: Tool, arguments: Mapping[str, Any], validator: Validator, *, is_valid: bool
     ) -> tuple[Mapping[str, Any], bool, tuple[str, ...]]:
         """Return the arguments as they are sent, whether they are valid, and which are left out."""
         left_out: tuple[str, ...] = ()
@@ -205,7 +203,7 @@ class Invocation:
             left_out = tuple(name for name in arguments if name not in repaired[0])
             arguments = in_place(arguments, repaired[0])
             record.coerced += repaired[1]
-        if integers is not None and not MAY_CHANGE.isdisjoint(map(type, arguments.values())):
+        if (integers := validator.integers_in(arguments)) is not None:
             await integers.write_whole(arguments)
         return arguments, True, left_out
 

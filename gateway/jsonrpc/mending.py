@@ -42,9 +42,9 @@ _MOST_MENDED: Final = 100_000
 """Strings and numbers that are mended: some seconds of work in all."""
 _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _WHOLE: Final = re.compile(rb'(?:[^"]++|%b)*+' % _STRING, re.DOTALL)
-"""What ends outside of any string."""
+"""Match up to an end outside of any string."""
 _REST: Final = re.compile(rb'(?:[^"\\]++|\\[^u]|\\u[0-9a-fA-F]{4})*+', re.DOTALL)
-"""What belongs to a string, without its end."""
+"""Match the rest of a string, without its end."""
 _CHARACTER: Final = re.compile(rb"[\x80-\xbf]{0,3}+(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?+")
 """The rest of a character that was cut."""
 _WORD: Final = rb"0-9A-Za-z.+-"
@@ -57,13 +57,13 @@ _NUMBERS: Final = re.compile(_SUSPECT)
 _TOKENS: Final = re.compile(rb"%b|%b" % (_STRING, _SUSPECT), re.DOTALL)
 _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
 _ESCAPED_CONTROL: Final = re.compile(rb"(?:[^\\]++|\\[^\x00-\x1f])*+\\[\x00-\x1f]", re.DOTALL)
-"""What begins a string with a control character behind a backslash: with its escape there, it would be another text."""
+"""Match a string up to a control character behind a backslash: with its escape there, it would be another text."""
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _PAIR: Final = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _HALVES: Final = re.compile(rb"(\\[^u]|%b)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}" % _PAIR, re.DOTALL)
 """In the group what is sound, to be skipped."""
 _END_OF_NAME: Final = re.compile(rb'"?[ \t\r\n]*+:')
-"""What stands behind the name of a member."""
+"""Match what stands behind the name of a member."""
 _MOST_DIGITS: Final = 4300
 """Digits of an integer that the engine reads."""
 _INTEGER: Final = re.compile(rb"-?[0-9]++")

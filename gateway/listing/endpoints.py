@@ -1,6 +1,5 @@
-"""Find out whether calls reach a JSON-RPC endpoint, where the listing came from elsewhere: a document by GET may stand
-where no call can go. One that is known
-to be an endpoint is asked no more."""
+"""Find out whether calls reach a JSON-RPC endpoint, where the listing came from elsewhere: a document that is read by
+GET may stand where no call can go. What is known to be an endpoint is asked no more."""
 
 from collections.abc import Awaitable, Callable
 from itertools import islice

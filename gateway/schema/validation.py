@@ -21,7 +21,7 @@ from gateway.schema import patterns
 from gateway.schema.bundling import DIALECT, UnsoundSchema
 from gateway.schema.cost import LARGEST_SMALL, MAX_WORK, Cost, Size, TooCostly, is_small, measure_cost, size_of
 from gateway.schema.patterns import SIZES
-from gateway.schema.whole_numbers import IntegerPlaces
+from gateway.schema.whole_numbers import MAY_CHANGE, IntegerPlaces
 from gateway.text import did_you_mean, excerpt
 
 MAX_FAULT: Final = 400
@@ -72,6 +72,13 @@ class Validator:
         plain = cost.breadth <= _NARROW and not weight and not cost.numbers and not cost.unique
         self.is_valid = engine.is_valid if plain else self._is_valid
         self._takes_small = self._takes(LARGEST_SMALL) and LARGEST_SMALL.values * cost.breadth <= MAX_WORK
+
+    def integers_in(self, arguments: Mapping[str, Any]) -> IntegerPlaces | None:
+        """Return what writes whole numbers as integers, None where none of these arguments may be one or have one, as
+        in nearly all calls."""
+        if self.integers is None or MAY_CHANGE.isdisjoint(map(type, arguments.values())):
+            return None
+        return self.integers
 
     def errors(self, value: Any) -> list[Any] | None:
         """Return the engine's first :data:`MAX_FAULTS` errors of a value that ``is_valid`` refused, None where it would
