@@ -154,7 +154,7 @@ class Reloads:
                 self._hanging.set("no change of a file is seen: the file system of one does not answer")
                 self._tell_problems()
                 if self._reload_wanted.is_set():
-                    self._watcher = FileWatcher()
+                    self._watcher = FileWatcher()  # this look, once it goes on, would take changes for told
                     return []
             self._hanging.set("")
             return look.result()

@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from aiohttp import ClientSession
@@ -17,7 +17,7 @@ from gateway.aiohttp_app import GATEWAY, aiohttp_app
 from gateway.auth.api_keys import digest_of, new_key
 from gateway.config.key_file import revoke_keys
 from gateway.config.source import ConfigSource, load_settings
-from gateway.process import key_files
+from gateway.process import file_watcher, key_files, serving
 from gateway.process.file_watcher import FileWatcher
 from gateway.process.key_files import GONE, KeyFiles
 from gateway.process.server import Server
@@ -256,6 +256,32 @@ async def test_a_key_file_that_hangs_holds_up_no_other_and_its_own_keys_are_revo
         assert "hanging.yaml is gone, empty, or cannot be read" in str(server.status()["problems"])
         goes_on.set()
         await becomes(session, server.port, ZOE, 200, "/two")
+
+
+async def test_a_file_that_hangs_holds_up_no_reload_that_leaves_it_out(
+    tmp_path: Path, file: Path, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(file, A)
+    put(hanging := tmp_path / "spare.yaml", '{"methods": {"add": {}}}')
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def status(path: Path, before: Callable[[Path], Any] = file_watcher._status_of) -> Any:
+        if path == hanging and hangs.is_set():
+            goes_on.wait()
+        return before(path)
+
+    monkeypatch.setattr(file_watcher, "_status_of", status)
+    monkeypatch.setattr(serving, "_PATIENCE", 0.3)
+    async with watching(tmp_path, one_service(backend.url)) as (server, reloads, change):
+        change("catalog: {fallback: spare.yaml}\n")
+        await until(lambda: server.settings.by_mount[""].catalog.fallback)
+        hangs.set()
+        await until(lambda: "no change of a file is seen" in str(server.status()["problems"]))
+        change("")
+        assert await reloads.read_again() == []
+        assert server.settings.by_mount[""].catalog.fallback is None
+        await until(lambda: not server.status()["problems"])
+        goes_on.set()
 
 
 def mounted(folder: Path, *versions: str) -> None:

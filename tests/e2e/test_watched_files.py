@@ -217,7 +217,9 @@ async def test_a_reload_that_waits_for_a_pipe_does_not_hold_the_end_up(backend: 
 async def test_a_configuration_that_is_written_slowly_is_not_loaded_by_half_unless_somebody_asks(
     backend: ScriptedBackend, file: Path
 ) -> None:
-    first, second = (f"  {name}: {{backend: {{url: '{backend.url}'}}}}\n" for name in ("crm", "shop"))
+    first = f"  crm: {{backend: {{url: '{backend.url}'}}, catalog: {{fallback: spare.yaml}}}}\n"
+    second = f"  shop: {{backend: {{url: '{backend.url}'}}}}\n"
+    put(spare := file.with_name("spare.yaml"), methods("spare"))
     half = "server: {port: 0, admin_port: 0}\nauth: {mode: 'off'}\nservices:\n" + first
     put(file, half + second)
     async with serving(file) as (program, gateway), ClientSession() as session:
@@ -227,14 +229,19 @@ async def test_a_configuration_that_is_written_slowly_is_not_loaded_by_half_unle
                 return answer.status
 
         in_place(file, half)
+        put(spare, methods("wheel"))  # asks for a reload meanwhile
         await asyncio.sleep(1.5)
-        in_place(file, half + second.replace("}}", ", timeout: 7s}}"))
-        assert (await program.logged(RELOADED))["changed"] == ["services.shop.backend.timeout"]
+        assert await status_of_second() == 200
+        in_place(file, whole := half + second.replace("}}", ", timeout: 7s}}"))
+        changed = (await program.logged(RELOADED))["changed"]
+        assert changed == ["services.shop.backend.timeout", "services.crm.catalog.fallback"]
         assert await status_of_second() == 200
         in_place(file, half)
         program.signal(signal.SIGHUP)
         await program.logged(RELOADED, 2)
         assert await status_of_second() == 404
+        in_place(file, whole)  # what it was before the half that was asked for
+        await until(status_of_second, lambda status: status == 200)
 
 
 async def test_a_configuration_in_a_pipe_is_read_once(backend: ScriptedBackend, file: Path) -> None:
